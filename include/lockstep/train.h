@@ -124,6 +124,7 @@ typedef struct {
   char params_xxh3[33];
   char checkpoint[4096]; /* newest saved in this run, "" = none */
   double wall_s, eval_s, save_s;
+  ls_status_t trace;        /* how writing the trace went, which ends no run; reported */
   char stopped_early[128];  /* why the run ended before its last step; "" = it did not */
   ls_train_memory_t memory; /* used: of the rank that used most; 0 when the run failed */
   double step_time_mean_us; /* of the steps that step_time_median_us covers */

@@ -108,7 +108,9 @@ static bool is_value(const cli_extra_t *row, const char *next) {
 /* The flag at argv[*i] with its value, which stands after "=" or is the next argument. */
 static ls_status_t take_flag(ls_ctx_t *ctx, const cli_command_t *command, const cli_extra_t *rows, int count,
                              int *i, cli_args_t *args) {
-  const char *arg = args->argv[*i], *equals = strchr(arg, '='), *value = "";
+  const char *arg = args->argv[*i], *equals = strchr(arg, '=');
+  static const char none[] = "";
+  const char *value = none;
   size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
   int at = 0;
   while (at < count && (strlen(rows[at].name) != len || strncmp(rows[at].name, arg, len) != 0))
@@ -119,7 +121,8 @@ static ls_status_t take_flag(ls_ctx_t *ctx, const cli_command_t *command, const 
     value = equals + 1;
   else if (row->value && *i + 1 < args->argc && is_value(row, args->argv[*i + 1]))
     value = args->argv[++*i];
-  if (row->value && !*value && row->value[0] != '[')
+  const bool may_be_empty = value != none && strcmp(row->value, "TEXT") == 0;
+  if (row->value && !*value && row->value[0] != '[' && !may_be_empty)
     return usage(ctx, command, "a value is missing after", row->name);
   if (!row->value && equals) return usage(ctx, command, "no value may follow", row->name);
   if (row->place) return take(ctx, row, value, args);

@@ -10,10 +10,10 @@
 
 enum { EXTRA_PROMPT, EXTRA_VOCABULARY, EXTRA_TOKENS, EXTRA_TEMPERATURE, EXTRA_TOP_K, EXTRA_SEED, EXTRA_BEST };
 static const cli_extra_t extra[] = {
-    [EXTRA_PROMPT] =
-        {"--prompt", "TEXT",
-         "What the text begins with; for tokens without characters, their numbers (default: a line end, "
-         "else token 0)."},
+    [EXTRA_PROMPT] = {"--prompt", "TEXT",
+                      "What the text begins with; for tokens without characters, their numbers (default, "
+                      "also for an empty "
+                      "one: a line end, else token 0)."},
     [EXTRA_VOCABULARY] =
         {"--vocabulary", "FILE",
          "The tokens' text: the tokenizer.json or list of characters with which lockstep tokenize made the "
@@ -99,7 +99,7 @@ static void add_encoded(void *adding_, int32_t token) {
 
 static ls_status_t take_prompt(generate_t *g, const char *prompt) {
   adding_t adding = {g, LS_OK};
-  if (!prompt) return add(g, line_end(g));
+  if (!prompt || !*prompt) return add(g, line_end(g)); /* a model goes on from something */
   if (g->tokenizer) {
     ls_status_t status =
         ls_tokenizer_encode(g->tokenizer, "--prompt", prompt, strlen(prompt), add_encoded, &adding);

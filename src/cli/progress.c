@@ -10,6 +10,9 @@
 enum {
   TERMINAL_EVERY_MS = 100,
   LINE_EVERY_MS = 10000,
+  EPOCH_EVERY_MS =
+      2000, /* a file gets a line for each epoch; behind the first ones, if epochs are not shorter */
+  EPOCHS_FIRST = 20,
   NS_PER_MS = 1000000,
   ECHO_COLUMNS = 3,
   FIELD_BYTES = 48
@@ -108,10 +111,15 @@ void cli_progress_show(void *user, const ls_progress_t *p) {
     state->first_running_ns = p->running_ns;
     if (!terminal) state->shown_ns = now; /* a terminal shows the first step at once */
   }
-  int64_t every_ns = (int64_t)(terminal ? TERMINAL_EVERY_MS : LINE_EVERY_MS) * NS_PER_MS;
-  if (!last && now - state->shown_ns < every_ns && (terminal || p->epoch == state->epoch)) return;
+  const bool epoch = !terminal && p->epoch != state->epoch;
+  int every_ms = terminal                            ? TERMINAL_EVERY_MS
+                 : !epoch                            ? LINE_EVERY_MS
+                 : state->epoch_lines < EPOCHS_FIRST ? 0
+                                                     : EPOCH_EVERY_MS;
+  if (!last && now - state->shown_ns < (int64_t)every_ms * NS_PER_MS) return;
   state->shown_ns = now;
   state->epoch = p->epoch;
+  state->epoch_lines += epoch;
   char text[CLI_PROGRESS_BYTES];
   int width = terminal ? cli_terminal_columns() - ECHO_COLUMNS : CLI_PROGRESS_BYTES;
   cli_progress_format(p, (double)(now - state->begin_ns) * 1e-9, left_s(state, p), width, text);

@@ -11,6 +11,7 @@ typedef struct {
   int64_t first_step, first_running_ns;
   int64_t begin_ns;
   int64_t shown_ns, epoch; /* of the newest line */
+  int epoch_lines;         /* lines so far that an epoch's end has brought, of a file */
 } cli_progress_t;
 
 /* Before the run. `messages` is borrowed until the end. */

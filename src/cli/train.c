@@ -239,7 +239,8 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
     status = run_trainer(ctx, world, config, args, &options, &hooks, &report);
   else
     cli_messages_settle(args->messages, world);
-  if (!ended_together(status) || ls_world_rank(world) != 0) return status;
+  const ls_status_t end = status == LS_OK ? report.trace : status;
+  if (!ended_together(status) || ls_world_rank(world) != 0) return end;
   if (status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN)
     ls_fail(ctx, status, "%s after %lld of %lld steps; %s",
             status == LS_ERR_AGAIN ? "a limit of safety ended the run" : "interrupted",
@@ -254,7 +255,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
   else
     print_table(&report, config->parallel.predicted_us, &memory);
   fflush(stdout); /* mpirun ends the others when the first rank leaves with a status */
-  return status;
+  return end;
 }
 
 /* Reads the configuration; with strategy auto, plans first and applies the plan. *args then has the same as

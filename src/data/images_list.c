@@ -109,8 +109,9 @@ static ls_status_t add_class(list_t *l, const char *path, const char *name) {
   if (!ls_text_utf8(name))
     return ls_fail(l->ctx, LS_ERR_DATA, "%s: the name of a class is not UTF-8", LS_SHOWN(path));
   ls_status_t status = ls_labels_add(l->labels, name, &number);
-  if (status == LS_ERR_DATA) return refuse_class(l, path, name);
-  if (status == LS_OK) status = walk(l, path, 1, (double)number);
+  const bool refused = status == LS_ERR_DATA; /* unless it is no class at all */
+  if (status == LS_OK || refused) status = walk(l, path, 1, (double)number);
+  if (status == LS_OK && refused && l->count > before) return refuse_class(l, path, name);
   if (status == LS_OK && l->count == before)
     status = ls_fail(l->ctx, LS_ERR_DATA, "%s: a class folder without PNG or JPEG files", path);
   return status;

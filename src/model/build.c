@@ -98,7 +98,10 @@ static bool is_frozen(const ls_strings_t *patterns, const char *name) {
   return frozen;
 }
 
-bool ls_model_has_param(const ls_model_config_t *model, const char *pattern) {
+/* Whether `is` holds for a parameter, by its name. */
+static bool any_param(const ls_model_config_t *model, const char *pattern,
+                      bool (*is)(const ls_model_config_t *model, const ls_layer_t *layer, const char *name,
+                                 const char *pattern)) {
   ls_layer_param_t list[LS_LAYER_PARAM_MAX];
   char text[LS_LAYER_NAME_BYTES], name[256];
   for (int i = 0; i < model->layer_count; i++) {
@@ -110,10 +113,30 @@ bool ls_model_has_param(const ls_model_config_t *model, const char *pattern) {
         layer->owner == i && layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
     for (int k = 0; k < count; k++) {
       snprintf(name, sizeof name, "%s.%s", ls_model_layer_name(model, i, text), list[k].name);
-      if (!list[k].state && fnmatch(pattern, name, 0) == 0) return true;
+      if (!list[k].state && is(model, layer, name, pattern)) return true;
     }
   }
   return false;
+}
+
+static bool matches(const ls_model_config_t *model, const ls_layer_t *layer, const char *name,
+                    const char *pattern) {
+  (void)model, (void)layer;
+  return fnmatch(pattern, name, 0) == 0;
+}
+
+bool ls_model_has_param(const ls_model_config_t *model, const char *pattern) {
+  return any_param(model, pattern, matches);
+}
+
+static bool trains(const ls_model_config_t *model, const ls_layer_t *layer, const char *name,
+                   const char *pattern) {
+  (void)pattern;
+  return !ls_layer_common(layer)->freeze && !is_frozen(&model->freeze, name);
+}
+
+bool ls_model_trains(const ls_model_config_t *model) {
+  return any_param(model, NULL, trains);
 }
 
 static void add_params(ls_graph_t *graph, const ls_strings_t *freeze, const ls_layer_t *layer,

@@ -73,6 +73,7 @@ json_t *ls_model_json(const ls_model_config_t *model);
 const ls_loss_t *ls_model_loss(const ls_model_config_t *model);
 /* Whether any parameter has a name of that pattern. */
 bool ls_model_has_param(const ls_model_config_t *model, const char *pattern);
+bool ls_model_trains(const ls_model_config_t *model);  /* not all of its parameters are frozen */
 ls_shape_t ls_model_x(const ls_model_config_t *model); /* one sample, as the data hold it */
 ls_shape_t
 ls_model_target(const ls_model_config_t *model); /* its target: f32 (outputs), i32 () or i32 (positions) */

@@ -114,8 +114,11 @@ static void record(ls_monitor_t *m) {
     o->failed = true;
     ls_log(m->ctx, LS_LOG_WARN, "monitor.sinks: %s cannot be written: %s", o->sink->name, strerror(errno));
   }
-  for (int i = 0; i < m->alert_count; i++)
+  for (int i = 0; i < m->alert_count; i++) {
+    const ls_metric_t *metric = m->alert[i].raise.metric;
+    if (metric && metric->of == LS_OF_ALL && m->measure.run.rank > 0) continue; /* once for the run */
     if (ls_alert_judge(&m->alert[i], &s) != LS_ALERT_SAME) tell(m, &m->alert[i], &s);
+  }
   if (m->measure.run.record) m->measure.run.record(m->measure.run.user, &s);
   int64_t now_ns = ls_clock_ns();
   if (now_ns - m->synced_ns < sync_every_ns) return;

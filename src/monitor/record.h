@@ -9,7 +9,8 @@
 typedef enum {
   LS_OF_RUN,  /* rank 0 */
   LS_OF_HOST, /* the first rank of a host */
-  LS_OF_RANK  /* every rank */
+  LS_OF_ALL,  /* every rank: it shows that it lives; of alerts rank 0 */
+  LS_OF_RANK  /* every rank, its own */
 } ls_monitor_of_t;
 
 typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_kind_t;
@@ -18,7 +19,7 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
  * metric x scale is the value in base units; rows of one metric stand together and differ in their label.
  * tag: TensorBoard's name of the curve; NULL: none. */
 #define LS_MONITOR_TABLE(X)                                                                                  \
-  X(RANK, step, COUNTER, "lockstep_train_step_total", NULL, 1, NULL, "Steps done, earlier runs included.")   \
+  X(ALL, step, COUNTER, "lockstep_train_step_total", NULL, 1, NULL, "Steps done, earlier runs included.")    \
   X(RUN, total_steps, GAUGE, "lockstep_train_planned_steps", NULL, 1, NULL, "Steps of the whole run.")       \
   X(RUN, loss, GAUGE, "lockstep_train_loss", NULL, 1, "train/loss_of_step", "Loss of the newest step.")      \
   X(RUN, loss_mean, NONE, NULL, NULL, 1, "train/loss", "Mean loss of the steps since the last record.")      \
@@ -37,7 +38,7 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
   X(RUN, samples, COUNTER, "lockstep_train_samples_total", NULL, 1, NULL,                                    \
     "Samples trained by this process.")                                                                      \
   X(RUN, samples_per_s, NONE, NULL, NULL, 1, "speed/samples_per_s", "Samples per second of step time.")      \
-  X(RANK, step_time_us, GAUGE, "lockstep_train_step_duration_seconds", NULL, 1e-6, "speed/step_time_us",     \
+  X(ALL, step_time_us, GAUGE, "lockstep_train_step_duration_seconds", NULL, 1e-6, "speed/step_time_us",      \
     "Mean time of the steps since the last record.")                                                         \
   X(RUN, step_time_ratio, GAUGE, "lockstep_train_step_duration_relative_ratio", NULL, 1, NULL,               \
     "step_time_us divided by its usual value: the median of the last 60 records.")                           \
@@ -70,7 +71,7 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
     "The same: optimizer.")                                                                                  \
   X(RANK, rest_s, COUNTER, "lockstep_train_phase_seconds_total", "phase=\"rest\"", 1, NULL,                  \
     "The same: the rest.")                                                                                   \
-  X(RANK, exchanged_bytes, COUNTER, "lockstep_train_exchanged_bytes_total", NULL, 1, NULL,                   \
+  X(ALL, exchanged_bytes, COUNTER, "lockstep_train_exchanged_bytes_total", NULL, 1, NULL,                    \
     "Bytes that this rank gave to collectives.")                                                             \
   X(RUN, step_s, COUNTER, "lockstep_train_step_seconds_total", NULL, 1, NULL, "Time in steps.")              \
   X(RUN, evaluation_s, COUNTER, "lockstep_train_evaluation_seconds_total", NULL, 1, NULL,                    \

@@ -137,6 +137,11 @@ static ls_status_t check_parts(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_doc_
   const ls_doc_node_t *optimizer = ls_doc_get(train, "optimizer");
   ls_status_t status = check_patterns(ctx, place_of(ls_doc_get(doc->root, "model"), "freeze", &whole),
                                       "model.freeze", &config->model, &config->model.freeze);
+  if (status == LS_OK && config->model.freeze.count > 0 && !ls_model_trains(&config->model))
+    status =
+        ls_fail_at(ctx, LS_ERR_CONFIG, place_of(ls_doc_get(doc->root, "model"), "freeze", &whole),
+                   "model.freeze: every parameter is frozen, so there is nothing to train; leave one out of "
+                   "the patterns, or add one with `!` in front (\"!layers.2.*\")");
   for (int i = 0; i < config->optimizer.group_count; i++)
     status = ls_config_first(status, check_patterns(ctx, place_of(optimizer, "groups", &whole),
                                                     "train.optimizer.groups.match", &config->model,

@@ -132,16 +132,48 @@ static ls_status_t take_tensor(taking_t *k, const ls_ckpt_tensor_t *ours) {
   return status;
 }
 
+/* How many of our tensors the file has under these names. */
+static int fitting(const taking_t *k, const ls_ckpt_rows_t *rows, const ls_names_t *names) {
+  const taking_t other = {.names = names, .file = k->file};
+  int count = 0;
+  for (int i = 0; i < rows->count[0]; i++) {
+    ls_foreign_names_t foreign;
+    int at[LS_NAMES_PARTS_MAX];
+    bool there = false, fits = false;
+    for (int row = 0; !there && ls_names_find(names, rows->tensor[0][i].name, &row, &foreign);)
+      there = find_all(&other, &rows->tensor[0][i], &foreign, at, &fits);
+    count += there && fits;
+  }
+  return count;
+}
+
+/* Other names with which more of it fits; NULL: there are none. */
+static const ls_names_t *better_map(const taking_t *k, const ls_ckpt_rows_t *rows, int *most) {
+  const ls_names_t *best = NULL;
+  *most = k->taken;
+  for (int i = 0; ls_names_choices[i]; i++) {
+    const int count = fitting(k, rows, ls_names_list[i]);
+    if (count > *most) best = ls_names_list[i], *most = count;
+  }
+  return best;
+}
+
 /* Rank 0. */
-static ls_status_t report(taking_t *k) {
+static ls_status_t report(taking_t *k, const ls_ckpt_rows_t *rows) {
   const char *path = ls_ckpt_path(k->file);
   char missing[LIST_BYTES + 96], other[LIST_BYTES + 96], left[LIST_BYTES + 96];
+  int most;
+  const ls_names_t *better = better_map(k, rows, &most);
   for (int i = 0; i < ls_ckpt_count(k->file); i++)
     if (!k->used[i] && !ls_names_ignored(k->names, ls_ckpt_name(k->file, i)))
       list_add(&k->left, ls_ckpt_name(k->file, i));
   list_text(&k->missing, "of the model are not there and begin anew", missing);
   list_text(&k->other, "of the model have another shape there and begin anew", other);
   list_text(&k->left, "of the file are not used", left);
+  if (better) /* some of the names are the same in both, some tensors of them too */
+    return ls_fail(k->t->ctx, LS_ERR_MISMATCH,
+                   "%s: model.map: %s fits %d of the model's %d tensors, %s fits %d: set model.map: %s", path,
+                   k->names->name, k->taken, k->total, better->name, most, better->name);
   if (k->taken == 0)
     return ls_fail(k->t->ctx, LS_ERR_MISMATCH,
                    "%s: none of its tensors belongs to this model (model.map: %s)%s%s%s", path,
@@ -169,7 +201,8 @@ ls_status_t ls_trainer_take_weights(ls_trainer_t *t) {
   status = ls_comm_agree(comm, "opening weights", status);
   for (int i = 0; i < rows.count[0] && status == LS_OK; i++)
     status = take_tensor(&k, &rows.tensor[0][i]);
-  if (status == LS_OK) status = ls_comm_agree(comm, "taking weights", comm->rank == 0 ? report(&k) : LS_OK);
+  if (status == LS_OK)
+    status = ls_comm_agree(comm, "taking weights", comm->rank == 0 ? report(&k, &rows) : LS_OK);
   if (status == LS_OK && !t->training && file)
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", ls_ckpt_path(file));
   if (status == LS_OK) status = ls_state_push(t->engine.state, t->engine.stream, comm->deadline_ns);

@@ -228,6 +228,7 @@ static void images_trained(void) {
 }
 FILES(images_no_class, mkdir("d", 0777))
 FILES(images_empty_class, images_good(); mkdir("d/cow", 0777))
+FILES(images_empty_third, images_good(); mkdir("d/emu", 0777))
 FILES(images_cut, images_good(); put_picture("d", "dog", "2.png", 20))
 FILES(images_text, images_good(); put_text("d/cat/2.png", "a cat"))
 FILES(images_pipe, images_good(); mkfifo("d/cat/2.png", 0666))
@@ -353,6 +354,8 @@ const row_t rows_data[] = {
      .expect = {"d.csv:1:", "no column 'prize'", "did you mean 'price'"}},
     {"images without class folders", DATA, .config = IMAGES, .files = images_no_class,
      .expect = {"d: no folders in it: images need a folder for each class"}},
+    {"images: an empty folder beside as many classes as the model has", DATA, .config = IMAGES,
+     .files = images_empty_third, .expect = {"d/emu: a class folder without PNG or JPEG files"}},
     {"images: an empty class folder", DATA, .config = IMAGES, .files = images_empty_class,
      .expect = {"d/cow: a class folder without PNG or JPEG files"}},
     {"images: a file that is cut", DATA, .config = IMAGES, .files = images_cut,

@@ -46,9 +46,10 @@ static const ls_monitor_run_t one_rank = {.ranks = 1,
                                           .gpu = -1};
 
 /* Runs for so many steps of 100 us; a record is taken at the end alone, because the time between is long. */
-static void watch(const ls_monitor_config_t *config, int64_t steps, double loss) {
+static void watch_rank(const ls_monitor_config_t *config, const ls_monitor_run_t *run, int64_t steps,
+                       double loss) {
   ls_monitor_t *monitor;
-  assert_int_equal(ls_monitor_start(NULL, config, &one_rank, &monitor), LS_OK);
+  assert_int_equal(ls_monitor_start(NULL, config, run, &monitor), LS_OK);
   const ls_monitor_state_t state = {
       .step = steps,
       .steps = steps,
@@ -65,6 +66,10 @@ static void watch(const ls_monitor_config_t *config, int64_t steps, double loss)
       .val_accuracy = NAN};
   ls_monitor_show(monitor, &state);
   ls_monitor_stop(monitor, LS_OK);
+}
+
+static void watch(const ls_monitor_config_t *config, int64_t steps, double loss) {
+  watch_rank(config, &one_rank, steps, loss);
 }
 
 static char *read_file(const char *name, size_t *size_bytes) {
@@ -395,6 +400,34 @@ static void conditions_are_refused_with_a_reason(void **state) {
 }
 
 /* The whole way: a condition of the last record, the log, a program and a file, which get Alertmanager's form. */
+/* Where all ranks have the same value, each of them once said so. What is a rank's own, it says itself. */
+static void an_alert_of_the_run_is_raised_once(void **state) {
+  (void)state;
+  const ls_alert_rule_t rules[] = {{.name = "far", .when = "step > 2"},
+                                   {.name = "time", .when = "step_time_us > 1"},
+                                   {.name = "loss", .when = "loss > 1"},
+                                   {.name = "own", .when = "memory_bytes > 1"}};
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .alert_count = 4, .alerts = rules};
+  for (int rank = 0; rank < 3; rank++) {
+    ls_monitor_run_t run = one_rank;
+    run.ranks = 3;
+    run.rank = run.local_rank = rank;
+    watch_rank(&config, &run, 3, 7.5);
+  }
+  for (int rank = 0; rank < 3; rank++) {
+    static const char *const names[] = {"events.jsonl", "events-1.jsonl", "events-2.jsonl"};
+    size_t size_bytes;
+    char *log = read_file(names[rank], &size_bytes);
+    for (int i = 0; i < LS_COUNT(rules); i++) {
+      char text[64];
+      snprintf(text, sizeof text, "\"alert\":\"%s\",\"status\":\"raised\"", rules[i].name);
+      const bool own = i == LS_COUNT(rules) - 1;
+      if ((strstr(log, text) != NULL) != (rank == 0 || own)) fail_msg("rank %d: %s", rank, rules[i].name);
+    }
+    ls_free(log);
+  }
+}
+
 static void a_raised_alert_reaches_log_program_and_file(void **state) {
   (void)state;
   char file[2 * PATH_BYTES], copy[2 * PATH_BYTES], command[3 * PATH_BYTES];
@@ -664,6 +697,7 @@ int main(void) {
       cmocka_unit_test(usual_alerts_have_conditions),
       cmocka_unit_test(usual_alerts_are_raised_and_cleared_by_a_recorded_run),
       cmocka_unit_test(conditions_are_refused_with_a_reason),
+      IN_DIR(an_alert_of_the_run_is_raised_once),
       IN_DIR(a_raised_alert_reaches_log_program_and_file),
       IN_DIR(a_program_that_fails_is_said_in_the_log),
       IN_DIR(a_slow_receiver_holds_nobody_up),

@@ -38,6 +38,9 @@ cmp a b || fail "the same seed"
 cmp -s a c && fail "another seed"
 generate --temperature 8 --top-k 1 --tokens 30 --prompt 'Käse ißt' >d
 cmp out d || fail "--top-k 1"
+generate --temperature 0 --tokens 30 >a
+generate --temperature 0 --tokens 30 --prompt '' >b
+cmp a b || fail "an empty prompt is not the default: $(cat b)"
 generate --temperature 0 --tokens 5 --prompt 'man' --json >json
 [ "$(field json prompt_tokens)" = 3 ] && [ "$(field json text)" = 'man Käse' ] || fail "--json: $(cat json)"
 
@@ -73,7 +76,7 @@ expect 4 'token 12, but the model has 0 to 11' generate n.yaml --checkpoint numb
 expect 2 'tokens are numbers' generate n.yaml --checkpoint numbers --prompt 'x'
 expect 2 '--temperature takes' generate c.yaml --checkpoint run --temperature warm
 expect 2 '--top-k takes a whole number' generate c.yaml --checkpoint run --top-k 0
-expect 2 'a value is missing after' generate c.yaml --checkpoint run --prompt=
+expect 2 'a value is missing after' generate c.yaml --checkpoint run --prompt
 cat >m.yaml <<'Y'
 model: {input: [6], loss: cross-entropy, layers: [{dense: {units: 3}}]}
 data: {kind: synthetic, samples: 40}

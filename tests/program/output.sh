@@ -61,4 +61,13 @@ got=0
 "$program" train "$work/c.yaml" --quiet --trace "$work/trace.json" >&- 2>"$work/err" || got=$?
 [ $got = 5 ] || fail "closed, with a trace: exit code $got: $(cat "$work/err")"
 if grep -l 'whole run' -r "$work/run" "$work/trace.json"; then fail "the result is in a file of the run"; fi
+# a trace for which there is no room once took the run's report with it
+if [ ${full:-} ]; then
+  ln -s $full "$work/full.json"
+  got=0
+  "$program" train "$work/c.yaml" --quiet --json --trace "$work/full.json" >"$work/out" 2>"$work/err" || got=$?
+  [ $got = 5 ] || fail "no room for the trace: exit code $got: $(cat "$work/err")"
+  grep -q 'full.json.* No space left on device' "$work/err" || fail "no room for the trace: $(cat "$work/err")"
+  grep -q '"params_xxh3": "' "$work/out" || fail "no room for the trace, and no report: $(cat "$work/out")"
+fi
 echo ok

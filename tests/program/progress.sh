@@ -19,6 +19,12 @@ grep -q "^$line  [0-9:]* left\$" "$work/err" || fail "not the fields of $line: $
 "$program" train "$work/run.yaml" --set train.steps=120 --set train.epochs=0 --set data.validation=0 >/dev/null 2>"$work/err"
 grep -q ' 66 %  epoch 1  step 80/120 ' "$work/err" || fail "a run given in steps names no epoch: $(cat "$work/err")"
 
+# a file had a line for each of a thousand epochs of a millisecond
+"$program" train "$work/run.yaml" --set data.samples=100 --set data.validation=0 --set train.epochs=3000 >/dev/null 2>"$work/err"
+lines=$(grep -c ' step ' "$work/err")
+[ "$lines" -ge 20 ] && [ "$lines" -le 100 ] || fail "$lines lines of 3000 epochs"
+tail -1 "$work/err" | grep -q '^100 %.*step 6000/6000' || fail "no last line: $(tail -1 "$work/err")"
+
 # on_terminal COLUMNS INTERRUPT ARGUMENT...: trains on a terminal; types Ctrl-C once the line stands
 on_terminal() {
   columns=$1 interrupt=$2

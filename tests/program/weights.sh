@@ -36,6 +36,10 @@ head -c 4096 hf-gpt2.safetensors | grep -aq '"h.0.mlp.c_fc.weight":{[^}]*"shape"
 head -c 4096 names.safetensors | grep -aq '"h.0.mlp.c_fc.weight":{[^}]*"shape":\[11,6\]' || fail "(out, in)"
 cmp -s names.safetensors hf-gpt2.safetensors && fail "nothing was transposed"
 
+# names of another program: what is called alike in both was taken, and the matrices began anew
+expect 6 'hf-gpt2.safetensors: model.map: hf-bert fits 5 of the model.s 7 tensors, hf-gpt2 fits 7: set model.map: hf-gpt2$' \
+  train a.yaml --set model.weights=hf-gpt2.safetensors --set model.map=hf-bert
+
 # another head: taken, missing and left are said; a resumed run does not begin again
 sed 's/name: head, units: 3/name: new, units: 5/; s/dir: run/dir: tuned/; s/units: 6}/units: 6, freeze: true}/' a.yaml >b.yaml
 "$program" train b.yaml --quiet --set model.weights=hf-gpt2.safetensors --set model.map=hf-gpt2 >/dev/null 2>err ||

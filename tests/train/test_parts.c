@@ -210,6 +210,7 @@ static void what_cannot_be_is_refused(void **state) {
   } bad[] = {
       {"", "groups: [{match: \"*.bais\"}]",
        "train.optimizer.groups.match: no parameter has a name like `*.bais`"},
+      {"freeze: [\"*\"], ", "lr: 1", "model.freeze: every parameter is frozen, so there is nothing to train"},
       {"freeze: [conv*], ", "lr: 1", "model.freeze: no parameter has a name like `conv*`"},
       {"", "groups: {match: a}", "train.optimizer.groups: a list of at most 16 groups was expected"},
       {"", "groups: [{decay: 0}]", "match"},
