@@ -68,6 +68,41 @@ typedef struct {
       ROW("bn_act_dx", label, 9, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(n, h, w, c), X(c), X(c), X(c),      \
           LS_CASE_F32(1, 2, n), X(2 * (c)), X(1 + 2 * (c)), X(c))
 
+/* n samples of 128 places and d features, a vocabulary of v. */
+#define BERT(label, n, d, v)                                                                                 \
+  EMBEDDING(label, n, 128, v, d), EMBEDDING(label, n, 128, 2, d),                                            \
+      {"residual_norm",                                                                                      \
+       {label,                                                                                               \
+        5,                                                                                                   \
+        {X(n, 128, d), X(n, 128, d), X(d), X(d), LS_CASE_STEP(7)},                                           \
+        {.i = {3}, .f = {1e-5, 0.1}},                                                                        \
+        0,                                                                                                   \
+        0}},                                                                                                 \
+      {"layer_norm_dgb", {label, 4, {X(n, 128, d), X(n, 128, d), X(n, 128), X(n, 128)}, {{0}}, 0, 0}},       \
+      {"layer_norm_dx", {label, 5, {X(n, 128, d), X(n, 128, d), X(d), X(n, 128), X(n, 128)}, {{0}}, 0, 0}},  \
+      {"layer_norm_back",                                                                                    \
+       {label,                                                                                               \
+        7,                                                                                                   \
+        {X(n, 128, d), X(n, 128, d), X(d), X(n, 128), X(n, 128), X(n, 128, d), LS_CASE_STEP(7)},             \
+        {{0}},                                                                                               \
+        0,                                                                                                   \
+        0}},                                                                                                 \
+      {"layer_norm_back_drop",                                                                               \
+       {label,                                                                                               \
+        7,                                                                                                   \
+        {X(n, 128, d), X(n, 128, d), X(d), X(n, 128), X(n, 128), X(n, 128, d), LS_CASE_STEP(7)},             \
+        {.i = {3}, .f = {1e-5, 0.1}},                                                                        \
+        0,                                                                                                   \
+        0}},                                                                                                 \
+      {"dropout", {label, 2, {X(n, 128, d), LS_CASE_STEP(7)}, {.i = {3}, .f = {0.1}}, 0, 0}},                \
+      ROW("gelu", label, 1, ATTRS(0), X(n, 128, 4 * (d))),                                                   \
+      ROW("gelu_dx", label, 2, ATTRS(0), X(n, 128, 4 * (d)), X(n, 128, 4 * (d))),                            \
+      ROW("linear", label, 3, ATTRS(0), X(n, 128, d), X(4 * (d), d), X(4 * (d))),                            \
+      ROW("linear_dx", label, 2, ATTRS(0), X(n, 128, 4 * (d)), X(4 * (d), d)),                               \
+      ROW("linear_dx_add", label, 3, ATTRS(0), X(n, 128, 4 * (d)), X(4 * (d), d), X(n, 128, d)),             \
+      ROW("linear_dwb", label, 2, ATTRS(0), X(n, 128, 4 * (d)), X(n, 128, d)),                               \
+      ROW("linear_dwb", label, 2, ATTRS(0), X(n, 128, d), X(n, 128, d))
+
 static const row_t rows[] = {
     CONV("resnet first, 32 images", 32, 224, 224, 3, 64, 7, 2, 3, 1, 112, 112),
     CONV("3x3 64 at 56, 32 images", 32, 56, 56, 64, 64, 3, 1, 1, 1, 56, 56),
@@ -106,6 +141,11 @@ static const row_t rows[] = {
     EMBEDDING("gpt-char, 64", 64, 256, 65, 384),
     EMBEDDING("gpt2, 4", 4, 1024, 50257, 768),
     ROW("layer_norm", "gpt-char, 64", 3, {.f = {1e-5}}, X(16384, 384), X(384), X(384)),
+    BERT("bert-small, 32", 32, 512, 30522),
+    BERT("bert-base, 32", 32, 768, 30522),
+    BERT("bert-base, 128", 128, 768, 30522),
+    ROW("softmax_xent", "gpt2, 4", 3, ATTRS(50257), X(4096, 50264), LS_CASE_CLASS(4096, 50257),
+        LS_CASE_WEIGHT(4096)),
     ROW("gelu_tanh", "gpt2, 4", 1, ATTRS(0), X(4096, 3072)),
 };
 

@@ -26,13 +26,14 @@ static ls_tensor_id_t norm(ls_graph_t *g, ls_tensor_id_t x) {
   return ls_graph_op(g, &ls_op_layer_norm, &(ls_attrs_t){.f = {1e-5}}, 3, in, out);
 }
 
-/* x += dropout(linear(norm(x))) in every block, or without the dropout; a norm; the sum of squares and its gradients. */
-static void network(ls_graph_t *g, double rate) {
+/* x += dropout(linear(norm(x))) in every block, or without the dropout, and a norm; or x = norm(x + dropout(linear(x))), which
+ * is post-norm; the sum of squares and its gradients. */
+static void network(ls_graph_t *g, double rate, bool post) {
   ls_tensor_id_t step = ls_graph_input(g, "step", LS_SHAPE(LS_U8, (int64_t)sizeof(ls_step_params_t)));
   ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, ROWS, WIDTH));
-  for (int block = 0; block <= BLOCKS; block++) {
+  for (int block = 0; block <= BLOCKS - post; block++) {
     ls_graph_scope(g, "blocks.%d", block);
-    ls_tensor_id_t y = norm(g, x);
+    ls_tensor_id_t y = post ? x : norm(g, x);
     if (block < BLOCKS) {
       ls_tensor_id_t w = ls_graph_param(g, "weight", LS_SHAPE(LS_F32, WIDTH, WIDTH), (ls_init_t){0});
       const ls_tensor_id_t in[] = {y, w, vector(g, "bias")};
@@ -41,7 +42,7 @@ static void network(ls_graph_t *g, double rate) {
       if (rate > 0) y = ls_graph_op(g, &ls_op_dropout, &drop, 2, (ls_tensor_id_t[]){y, step}, NULL);
       y = ls_graph_op(g, &ls_op_add, NULL, 2, (ls_tensor_id_t[]){x, y}, NULL);
     }
-    x = y;
+    x = post ? norm(g, y) : y;
   }
   ls_graph_scope(g, "%s", "");
   x = ls_graph_op(g, &ls_op_mul, NULL, 2, (ls_tensor_id_t[]){x, x}, NULL);
@@ -58,11 +59,11 @@ static int count_ops(const ls_graph_t *g, const ls_op_t *op) {
 }
 
 /* Every parameter's gradient and the loss, one behind the other. */
-static int values(ls_ctx_t *ctx, double rate, const ls_pass_context_t *context, float *to) {
+static int values(ls_ctx_t *ctx, double rate, bool post, const ls_pass_context_t *context, float *to) {
   ls_graph_t *g;
   int count = 0;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
-  network(g, rate);
+  network(g, rate, post);
   if (context) assert_int_equal(ls_graph_run_passes(g, context), LS_OK);
   void **memory = graph_memory(g);
   for (int id = 0; id < g->tensor_count; id++) {
@@ -93,7 +94,7 @@ static void test_residual_sums_and_norms_become_one_op(void **state) {
   for (int i = 0; i < LS_COUNT(rates); i++) {
     ls_graph_t *g;
     assert_int_equal(ls_graph_create(((fixture_t *)*state)->ctx, &g), LS_OK);
-    network(g, rates[i]);
+    network(g, rates[i], false);
     assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
     assert_int_equal(count_ops(g, &ls_op_residual_norm), BLOCKS);
     assert_int_equal(count_ops(g, &ls_op_layer_norm), 1);
@@ -110,12 +111,13 @@ static void test_residual_sums_and_norms_become_one_op(void **state) {
 
 static void test_fused_bits_are_those_of_single_ops(void **state) {
   static const double rates[] = {0, 0.25};
-  for (int i = 0; i < LS_COUNT(rates); i++) {
+  for (int i = 0; i < 2 * LS_COUNT(rates); i++) {
     ls_ctx_t *ctx = ((fixture_t *)*state)->ctx;
     float apart[400], fused[400];
-    int count = values(ctx, rates[i], NULL, apart);
-    assert_int_equal(count, BLOCKS * (WIDTH * WIDTH + 3 * WIDTH) + 2 * WIDTH + 1);
-    assert_int_equal(values(ctx, rates[i], &all, fused), count);
+    bool post = i % 2;
+    int count = values(ctx, rates[i / 2], post, NULL, apart);
+    assert_int_equal(count, BLOCKS * (WIDTH * WIDTH + 3 * WIDTH) + (post ? 0 : 2 * WIDTH) + 1);
+    assert_int_equal(values(ctx, rates[i / 2], post, &all, fused), count);
     assert_memory_equal(apart, fused, (size_t)count * sizeof *apart);
     assert_true(apart[0] != 0);
   }
@@ -136,6 +138,15 @@ static void test_a_dropout_that_others_read_is_left(void **state) {
   assert_int_equal(count_ops(g, &ls_op_add), 0);
 }
 
+static void test_a_product_adds_the_gradient_that_goes_past_it(void **state) {
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  network(g, 0.25, true);
+  assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
+  assert_int_equal(count_ops(g, &ls_op_linear_dx_add), BLOCKS - 1); /* nobody wants that of the input */
+  assert_int_equal(count_ops(g, &ls_op_linear_dx), 0);
+  assert_int_equal(count_ops(g, &ls_op_add), 1); /* of the square's two gradients */
+}
+
 /* Where the backend has no op for all of a norm's gradient, dx and what it is added to still become one. */
 static bool has_no_back(const void *backend, const char *op, ls_dtype_t low) {
   (void)backend, (void)low;
@@ -143,7 +154,7 @@ static bool has_no_back(const void *backend, const char *op, ls_dtype_t low) {
 }
 static void test_gradients_apart_where_the_backend_has_none_together(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
-  network(g, 0.25);
+  network(g, 0.25, false);
   assert_int_equal(ls_graph_run_passes(g, &(ls_pass_context_t){.has = has_no_back, .fuse = true}), LS_OK);
   assert_int_equal(count_ops(g, &ls_op_layer_norm_dx_add), BLOCKS - 1);
   assert_int_equal(count_ops(g, &ls_op_layer_norm_dgb), BLOCKS + 1);
@@ -156,6 +167,7 @@ int main(void) {
       TEST(test_residual_sums_and_norms_become_one_op),
       TEST(test_fused_bits_are_those_of_single_ops),
       TEST(test_a_dropout_that_others_read_is_left),
+      TEST(test_a_product_adds_the_gradient_that_goes_past_it),
       TEST(test_gradients_apart_where_the_backend_has_none_together),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ static cublasStatus_t describe(const ls_blas_t *blas, ls_blas_product_t *product
 }
 
 /* Split products may add their parts in a separate pass, which has one order; not in place. Parts are f32; but a product
- * of 16 bits that gets a bias is not split, because what is added behind that pass would be rounded twice. */
+ * of 16 bits to which something is added is not split, because what is added behind that pass would be rounded twice. */
 static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
                              cublasLtMatmulPreferenceOpaque_t *preference) {
   static const cublasLtMatmulPreferenceAttributes_t alignment[] = {
@@ -90,7 +90,7 @@ static cublasStatus_t prefer(const ls_blas_t *blas, const ls_blas_key_t *key,
   uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   if (key->out_type == CUDA_R_32F)
     schemes |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
-  else if (key->bias)
+  else if (key->bias || key->adds)
     schemes = CUBLASLT_REDUCTION_SCHEME_NONE;
   uint64_t workspace_bytes = key->workspace_bytes;
   uint32_t align_bytes = (uint32_t)key->align_bytes;

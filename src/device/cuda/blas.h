@@ -29,11 +29,12 @@ typedef struct {
 #undef LS_BLAS_POINTER
 } ls_blas_t;
 
-/* D (m x n) = op(A) op(B), column-major as cuBLAS has it. Sums are f32, whatever the operands are. */
+/* D (m x n) = op(A) op(B), or that + C, column-major as cuBLAS has it. Sums are f32, whatever the operands are. */
 typedef struct {
   int64_t m, n, k;
   cudaDataType_t type, out_type; /* of A and B; of D and the bias */
   bool a_transposed, b_transposed;
+  bool adds;       /* C (m x n), of D's type */
   bool bias;       /* adds a vector (m) to every column of D */
   bool relu;       /* .. and then replaces negative elements by 0 */
   bool tf32;       /* f32 factors may be rounded to TF32 (10 bits of mantissa) */

@@ -12,8 +12,8 @@
 
 static bool same_key(const ls_blas_key_t *a, const ls_blas_key_t *b) {
   return a->m == b->m && a->n == b->n && a->k == b->k && a->type == b->type && a->out_type == b->out_type &&
-         a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed && a->bias == b->bias &&
-         a->relu == b->relu && a->tf32 == b->tf32 && a->align_bytes == b->align_bytes &&
+         a->a_transposed == b->a_transposed && a->b_transposed == b->b_transposed && a->adds == b->adds &&
+         a->bias == b->bias && a->relu == b->relu && a->tf32 == b->tf32 && a->align_bytes == b->align_bytes &&
          a->workspace_bytes == b->workspace_bytes;
 }
 
@@ -36,8 +36,8 @@ static ls_status_t find_product(ls_cuda_device_t *device, const ls_blas_key_t *k
 }
 
 /* The largest power of two up to 256 that divides every address. */
-static int common_alignment(const void *a, const void *b, const void *d, const void *bias) {
-  uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)d | (uintptr_t)bias | 256;
+static int common_alignment(const void *a, const void *b, const void *c, const void *d, const void *bias) {
+  uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d | (uintptr_t)bias | 256;
   return (int)(bits & (~bits + 1));
 }
 
@@ -55,9 +55,9 @@ static cudaDataType_t type_of(const ls_tensor_t *t) {
   return t->shape.dtype == LS_BF16 ? CUDA_R_16BF : t->shape.dtype == LS_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/* D = op(A) op(B), plus bias (m) when given. */
+/* D = op(A) op(B), plus bias (m) and C (m x n) when given. */
 static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const ls_tensor_t *at,
-                            const ls_tensor_t *bt, const void *bias, const ls_tensor_t *dt) {
+                            const ls_tensor_t *bt, const void *bias, const void *c, const ls_tensor_t *dt) {
   static const float one = 1, zero = 0;
   const void *a = at->data, *b = bt->data;
   void *d = dt->data;
@@ -65,10 +65,11 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const ls_ten
   ls_cuda_device_t *device = ls_cuda_device(stream->device);
   if (key.m == 0 || key.n == 0) return LS_OK;
   key.bias = bias != NULL;
+  key.adds = c != NULL;
   key.type = type_of(at);
   key.out_type = type_of(dt);
   key.tf32 = key.type == CUDA_R_32F && device->base.math == LS_MATH_TF32;
-  key.align_bytes = common_alignment(a, b, d, bias);
+  key.align_bytes = common_alignment(a, b, c, d, bias);
   if (device->reproducible && key.align_bytes > size_alignment(&key)) key.align_bytes = size_alignment(&key);
   key.workspace_bytes = s->workspace_bytes;
   ls_blas_product_t spare;
@@ -85,8 +86,9 @@ static ls_status_t multiply(ls_stream_t *stream, ls_blas_key_t key, const ls_ten
   if (r == CUBLAS_STATUS_SUCCESS)
     r = device->blas.cublasLtMatmul(device->blas.handle, (cublasLtMatmulDesc_t)&desc, &one, a,
                                     (cublasLtMatrixLayout_t)(uintptr_t)&product->a, b,
-                                    (cublasLtMatrixLayout_t)(uintptr_t)&product->b, &zero, d, layout_d, d,
-                                    layout_d, &product->algo, s->workspace, s->workspace_bytes, s->handle);
+                                    (cublasLtMatrixLayout_t)(uintptr_t)&product->b, c ? &one : &zero,
+                                    c ? c : d, layout_d, d, layout_d, &product->algo, s->workspace,
+                                    s->workspace_bytes, s->handle);
   if (r == CUBLAS_STATUS_SUCCESS) return LS_OK;
   return ls_fail(stream->device->ctx, LS_ERR_DEVICE, "cuBLASLt: (%lld x %lld) by (%lld x %lld): %s",
                  (long long)key.m, (long long)key.k, (long long)key.k, (long long)key.n,
@@ -98,15 +100,15 @@ static ls_status_t forward(ls_stream_t *stream, const ls_tensor_t *x, const ls_t
                            bool relu, const ls_tensor_t *y) {
   int64_t o = w->shape.dim[0], i = ls_shape_inner(&w->shape, 1), n = ls_shape_count(&x->shape) / i;
   ls_blas_key_t key = {.m = o, .n = n, .k = i, .a_transposed = true, .relu = relu};
-  return multiply(stream, key, w, x, bias, y);
+  return multiply(stream, key, w, x, bias, NULL, y);
 }
 
-/* dx (n, i) from dy (n, o), w (o, i). */
+/* dx (n, i) from dy (n, o), w (o, i), plus other when given. */
 static ls_status_t back_to_x(ls_stream_t *stream, const ls_tensor_t *dy, const ls_tensor_t *w,
-                             const ls_tensor_t *dx) {
+                             const void *other, const ls_tensor_t *dx) {
   int64_t o = w->shape.dim[0], i = ls_shape_inner(&w->shape, 1), n = ls_shape_count(&dy->shape) / o;
   ls_blas_key_t key = {.m = i, .n = n, .k = o};
-  return multiply(stream, key, w, dy, NULL, dx);
+  return multiply(stream, key, w, dy, NULL, other, dx);
 }
 
 /* dw (o, i) from dy (n, o), x (n, i). */
@@ -114,7 +116,7 @@ static ls_status_t back_to_w(ls_stream_t *stream, const ls_tensor_t *dy, const l
                              const ls_tensor_t *dw) {
   int64_t o = dw->shape.dim[0], i = ls_shape_inner(&dw->shape, 1), n = ls_shape_count(&x->shape) / i;
   ls_blas_key_t key = {.m = i, .n = o, .k = n, .b_transposed = true};
-  return multiply(stream, key, x, dy, NULL, dw);
+  return multiply(stream, key, x, dy, NULL, NULL, dw);
 }
 
 static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
@@ -126,7 +128,8 @@ static ls_status_t linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args
 }
 
 static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  return back_to_x(stream, &args->in[0], &args->in[1], &args->out[0]);
+  return back_to_x(stream, &args->in[0], &args->in[1], args->in_count > 2 ? args->in[2].data : NULL,
+                   &args->out[0]);
 }
 
 static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {
@@ -151,15 +154,13 @@ ls_status_t ls_cuda_conv_product(ls_stream_t *stream, const ls_kernel_args_t *ar
   case LS_CUDA_CONV:
     return forward(stream, &in[0], &in[1], NULL, false, out);
   case LS_CUDA_CONV_DX:
-    return back_to_x(stream, &in[0], &in[1], out);
+    return back_to_x(stream, &in[0], &in[1], NULL, out);
   default:
     return back_to_w(stream, &in[0], &in[1], out);
   }
 }
 
 /* In 16 bits cuBLASLt makes 0 of a NaN: relu is an op of its own there. */
-const ls_kernel_row_t ls_cuda_linear_rows[] = {{"linear", linear, true},
-                                               {"linear_relu", linear_relu},
-                                               {"linear_dx", linear_dx, true},
-                                               {"linear_dwb", linear_dwb, true},
-                                               {0}};
+const ls_kernel_row_t ls_cuda_linear_rows[] = {
+    {"linear", linear, true},           {"linear_relu", linear_relu},     {"linear_dx", linear_dx, true},
+    {"linear_dx_add", linear_dx, true}, {"linear_dwb", linear_dwb, true}, {0}};

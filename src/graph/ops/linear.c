@@ -130,6 +130,21 @@ static size_t dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls
   return (size_t)in[1].dim[1] * sizeof(double);
 }
 
+static ls_status_t dx_add_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  ls_status_t status = dx_shape(ctx, attrs, in, out);
+  return status ? status : ls_rule_equal(ctx, "linear_dx_add", "other", &in[2], "dx", &out[0]);
+}
+
+static ls_status_t dx_add_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  ls_status_t status = dx_forward(stream, args);
+  const float *other = ls_in_f32(args, 2);
+  float *dx = ls_out_f32(args, 0);
+  for (int64_t k = 0; k < ls_shape_count(&args->out[0].shape); k++)
+    dx[k] = dx[k] + other[k];
+  return status;
+}
+
 static ls_status_t dwb_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   (void)attrs;
   const ls_shape_t *dy = &in[0], *x = &in[1];
@@ -236,6 +251,15 @@ static const ls_op_case_t dx_cases[] = {
     DX_CASE("medium", 16, 799, 256, 2e-5),
 };
 
+#define DX_ADD_CASE(label, n, i, o, tol)                                                                     \
+  { label, 3, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, o, i), LS_CASE_F32(-1, 1, n, i)}, {{0}}, tol, 0 }
+static const ls_op_case_t dx_add_cases[] = {
+    DX_ADD_CASE("one", 1, 1, 1, 2e-6),
+    DX_ADD_CASE("odd", 3, 7, 5, 2e-6),
+    DX_ADD_CASE("blocks and tails", 67, 131, 97, 1e-5),
+    DX_ADD_CASE("medium", 16, 799, 256, 2e-5),
+};
+
 #define DWB_CASE(label, n, i, o, tol)                                                                        \
   { label, 2, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, i)}, {{0}}, tol, 0 }
 static const ls_op_case_t dwb_cases[] = {
@@ -292,6 +316,21 @@ const ls_op_t ls_op_linear_dx = {
     .low_out = 1,
     .low_wants = true,
     LS_CASES(dx_cases),
+};
+
+const ls_op_t ls_op_linear_dx_add = {
+    .name = "linear_dx_add",
+    .class = LS_OP_PRODUCT,
+    .in_count = 3,
+    .out_count = 1,
+    .shape = dx_add_shape,
+    .forward = dx_add_forward,
+    .flops = dx_flops,
+    .scratch_bytes = dx_scratch,
+    .low_in = 7,
+    .low_out = 1,
+    .low_wants = true,
+    LS_CASES(dx_add_cases),
 };
 
 const ls_op_t ls_op_linear_dwb = {

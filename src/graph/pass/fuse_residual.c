@@ -45,6 +45,20 @@ static bool fuse_gradient(ls_graph_t *graph, int n) {
   return false;
 }
 
+/* add(n) of the gradient that comes through a linear layer. */
+static bool fuse_product(ls_graph_t *graph, int n) {
+  const ls_graph_node_t sum = graph->nodes[n];
+  int dx;
+  for (int i = 0; i < 2; i++) {
+    if (!made_by(graph, sum.in[i], &ls_op_linear_dx, &dx)) continue;
+    const ls_graph_node_t product = graph->nodes[dx];
+    const ls_tensor_id_t in[] = {product.in[0], product.in[1], sum.in[!i]};
+    if (ls_graph_replace(graph, 2, (int[]){dx, n}, &ls_op_linear_dx_add, &product.attrs, 3, in, sum.out))
+      return true;
+  }
+  return false;
+}
+
 /* The node of this op that reads dy and x first; -1: there is none. */
 static int reader(const ls_graph_t *graph, const ls_op_t *op, ls_tensor_id_t dy, ls_tensor_id_t x) {
   const ls_graph_tensor_t *t = &graph->tensors[dy];
@@ -87,6 +101,7 @@ static const struct {
   bool (*fuse)(ls_graph_t *graph, int n);
 } rows[] = {{&ls_op_layer_norm, &ls_op_residual_norm, fuse_norm},
             {&ls_op_add, &ls_op_layer_norm_dx_add, fuse_gradient},
+            {&ls_op_add, &ls_op_linear_dx_add, fuse_product},
             {&ls_op_layer_norm_dgb, &ls_op_layer_norm_back_drop, fuse_whole}};
 
 static int run(ls_graph_t *graph, const ls_pass_context_t *context) {
