@@ -248,8 +248,8 @@ static bool is_path(const json_t *value) {
 
 /* The path of the first value that differs, "" = none; both sides then have it, or one. */
 static void find_difference(json_t *a, json_t *b, const char *path, char found[256], json_t *value[2]) {
-  json_t *both = json_is_object(a) && json_is_object(b) ? json_copy(a) : NULL;
   if (found[0] || may_differ(path) || (a && b && same_value(a, b)) || (is_path(a) && is_path(b))) return;
+  json_t *both = json_is_object(a) && json_is_object(b) ? json_copy(a) : NULL;
   if (!both) {
     snprintf(found, 256, "%s", path + 1);
     value[0] = a;

@@ -45,7 +45,8 @@ LOCKSTEP_NVML=$work/slow.jsonl run slow --set train.steps=600
 [ $got = 0 ] && [ "$(events slow)" = "warm begins " ] || fail "slow: $got: $(events slow): $(cat "$work/err")"
 
 # up and down again: between 5 and 15 nothing changes
-margins wave 0 3 0.5 12 0.8 20
+slower=${LOCKSTEP_TEST_TIME:-1}
+margins wave 0 3 $((5 * slower))e-1 12 $((8 * slower))e-1 20
 LOCKSTEP_NVML=$work/wave.jsonl run wave
 [ $got = 0 ] || fail "wave: exit code $got: $(cat "$work/err")"
 [ "$(field "$work/wave.json" params_xxh3)" = "$want" ] || fail "wave: other bits"
