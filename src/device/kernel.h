@@ -26,7 +26,9 @@ struct ls_kernel_args {
   int out_count;
   void *scratch; /* as many bytes as the op's row asks for, 64-byte aligned; contents undefined */
   size_t scratch_bytes;
-  ls_kernel_fn plain; /* of a host's wrapper for 16-bit floats: the version for f32 (graph/low.h) */
+  /* On a host, for 16-bit floats (graph/low.h): the device's version, which takes f32 at least, and what widens the
+   * tensors, calls it and rounds. A version that takes some 16-bit tensors leaves others to `widened`. */
+  ls_kernel_fn plain, widened;
 };
 
 enum { LS_STEP_CHANNELS = 4 };

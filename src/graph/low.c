@@ -102,14 +102,16 @@ ls_kernel_fn ls_op_kernel(const ls_device_t *device, const ls_op_t *op, ls_kerne
     in[i] = args->in[i].shape;
   ls_dtype_t low = ls_op_low(op, args->attrs, in);
   ls_kernel_fn kernel = plain_kernel(device, op);
-  if (kernel && (low == LS_F32 || (backend->device->low && backend->device->low(device, op->name))))
-    return kernel;
+  const bool takes = low == LS_F32 || (backend->device->low && backend->device->low(device, op->name));
+  if (kernel && (takes && (low == LS_F32 || !backend->plain_c))) return kernel;
   if (kernel && backend->plain_c) {
     ls_shape_t out[LS_NODE_OUT_MAX];
     for (int i = 0; i < args->out_count; i++)
       out[i] = args->out[i].shape;
     args->plain = kernel;
-    if (args->scratch_bytes >= ls_op_scratch(op, args->attrs, in, out, true)) return run_widened;
+    args->widened = run_widened;
+    if (args->scratch_bytes >= ls_op_scratch(op, args->attrs, in, out, true))
+      return takes ? kernel : run_widened;
     snprintf(lacks, LS_KERNEL_TEXT_BYTES, "room to widen the tensors of op '%s'", op->name);
     return NULL;
   }

@@ -3,7 +3,6 @@
  * of its own, along the channels. Forward and data pass are cut along positions or images, the weights' gradient along
  * its columns, so no sum depends on the number of threads. */
 #include "device/cpu/cpu.h"
-#include "device/window.h"
 
 #include <string.h>
 
@@ -229,9 +228,22 @@ static ls_status_t run_depthwise(ls_stream_t *stream, conv_t *p, int64_t count, 
 
 /* ---- kernels ---- */
 
+/* By oneDNN, where it has this convolution; 16-bit floats else through f32. */
+static ls_status_t by_library(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cpu_conv_kind_t kind,
+                              const ls_window_t *v, void *x, void *w, void *y) {
+  ls_dtype_t dtype = args->in[0].shape.dtype;
+  ls_status_t status = LS_ERR_UNSUPPORTED;
+  if (dtype == LS_F32 || (dtype == LS_BF16 && ls_cpu_multiplies_bf16()))
+    status = ls_cpu_convolution(stream, kind, v, dtype == LS_BF16, x, w, y);
+  return status == LS_ERR_UNSUPPORTED && dtype != LS_F32 ? args->widened(stream, args) : status;
+}
+
 static ls_status_t conv2d(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_window_t v =
       ls_window_conv(args->attrs, &args->in[0].shape, &args->in[1].shape, &args->out[0].shape);
+  ls_status_t status =
+      by_library(stream, args, LS_CPU_CONV_Y, &v, args->in[0].data, args->in[1].data, args->out[0].data);
+  if (status != LS_ERR_UNSUPPORTED) return status;
   conv_t p = conv_of(stream, &v);
   p.x = args->in[0].data;
   p.w = args->in[1].data;
@@ -243,6 +255,9 @@ static ls_status_t conv2d(ls_stream_t *stream, const ls_kernel_args_t *args) {
 static ls_status_t conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_window_t v =
       ls_window_conv(args->attrs, &args->out[0].shape, &args->in[1].shape, &args->in[0].shape);
+  ls_status_t status =
+      by_library(stream, args, LS_CPU_CONV_DX, &v, args->out[0].data, args->in[1].data, args->in[0].data);
+  if (status != LS_ERR_UNSUPPORTED) return status;
   conv_t p = conv_of(stream, &v);
   p.dy = args->in[0].data;
   p.w = args->in[1].data;
@@ -254,6 +269,9 @@ static ls_status_t conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
 static ls_status_t conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_window_t v =
       ls_window_conv(args->attrs, &args->in[1].shape, &args->out[0].shape, &args->in[0].shape);
+  ls_status_t status =
+      by_library(stream, args, LS_CPU_CONV_DW, &v, args->in[1].data, args->out[0].data, args->in[0].data);
+  if (status != LS_ERR_UNSUPPORTED) return status;
   conv_t p = conv_of(stream, &v);
   p.dy = args->in[0].data;
   p.x = args->in[1].data;
@@ -263,4 +281,4 @@ static ls_status_t conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args) 
 }
 
 const ls_cpu_row_t ls_cpu_conv_rows[] = {
-    {"conv2d", conv2d}, {"conv2d_dx", conv2d_dx}, {"conv2d_dw", conv2d_dw}, {0}};
+    {"conv2d", conv2d, true}, {"conv2d_dx", conv2d_dx, true}, {"conv2d_dw", conv2d_dw, true}, {0}};

@@ -23,7 +23,10 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
 }
 
 static void cpu_close(ls_device_t *device) {
-  if (device) ls_free(((ls_cpu_device_t *)device)->room);
+  if (device) {
+    ls_cpu_onednn_close((ls_cpu_device_t *)device);
+    ls_free(((ls_cpu_device_t *)device)->room);
+  }
   ls_host_device_close(device);
 }
 
@@ -36,12 +39,22 @@ void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes) {
   return cpu->room;
 }
 
-static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
-  (void)device;
+static const ls_cpu_row_t *find(const char *op) {
+  static const ls_cpu_row_t none = {0};
   for (int i = 0; i < LS_COUNT(families); i++)
     for (const ls_cpu_row_t *row = families[i]; row->op; row++)
-      if (strcmp(row->op, op) == 0) return row->fn;
-  return NULL;
+      if (strcmp(row->op, op) == 0) return row;
+  return &none;
+}
+
+static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
+  (void)device;
+  return find(op)->fn;
+}
+
+static bool cpu_low(const ls_device_t *device, const char *op) {
+  (void)device;
+  return find(op)->low;
 }
 
 static int64_t cpu_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
@@ -52,6 +65,7 @@ static int64_t cpu_scratch(const ls_device_options_t *options, const char *op, c
 static const ls_device_ops_t device_ops = {.open = cpu_open,
                                            .close = cpu_close,
                                            .kernel = cpu_kernel,
+                                           .low = cpu_low,
                                            .count = ls_host_device_count,
                                            .scratch = cpu_scratch};
 

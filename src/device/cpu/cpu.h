@@ -4,11 +4,14 @@
 
 #include "device/cpu/simd.h"
 #include "device/host/host.h"
+#include "device/window.h"
 
 /* A linear layer of up to so many rows (samples) uses our own products instead of the library's. */
 typedef struct {
   int64_t y, dx, dwb;
 } ls_cpu_few_rows_t;
+
+typedef struct ls_cpu_onednn ls_cpu_onednn_t;
 
 typedef struct {
   ls_host_device_t host;
@@ -16,6 +19,7 @@ typedef struct {
   ls_cpu_few_rows_t few_rows;
   void *room; /* of the kernel that runs; grows to what the largest needs */
   size_t room_bytes;
+  ls_cpu_onednn_t *onednn; /* made when it is needed first */
 } ls_cpu_device_t;
 
 static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
@@ -72,9 +76,32 @@ void ls_cpu_gemm_prepare(void);
 /* Whether the library is faster than our own loops with this CPU's instruction set. */
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd);
 
+/* ---- oneDNN's primitives (onednn.c). LS_ERR_UNSUPPORTED: there is none worth it; nothing was written ---- */
+
+/* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + bias (n), sums in f32. */
+typedef struct {
+  int64_t m, n, k, lda, ldb, ldc;
+  bool transpose_a, transpose_b;
+  bool low;        /* c and bias are bf16, else f32 */
+  bool by_columns; /* threads share columns of c, else rows */
+  uint16_t *a, *b, *bias;
+  void *c;
+} ls_cpu_product_t;
+ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *product);
+/* Whether the processor does (AVX512-BF16, AMX), and oneDNN is there. */
+bool ls_cpu_multiplies_bf16(void);
+
+/* x (n, h, w, c), w (o, kh, kw, c / groups), y (n, oh, ow, o); the kind says which is written. `low`: bf16, but
+ * gradients of filters, which are f32. */
+typedef enum { LS_CPU_CONV_Y, LS_CPU_CONV_DX, LS_CPU_CONV_DW, LS_CPU_CONV_COUNT } ls_cpu_conv_kind_t;
+ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
+                               void *x, void *w, void *y);
+void ls_cpu_onednn_close(ls_cpu_device_t *cpu);
+
 typedef struct {
   const char *op;
   ls_kernel_fn fn;
+  bool low; /* takes 16-bit floats too, or gives them to args->widened */
 } ls_cpu_row_t;
 /* ls_device_ops_t.scratch of linear and its gradients, and of convolutions; 0 for other ops. */
 int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
