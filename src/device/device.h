@@ -53,8 +53,8 @@ typedef struct {
   void (*close)(ls_device_t *device);
   /* This backend's version of an op, by op name; NULL when it has none of its own. `device` may be NULL. */
   ls_kernel_fn (*kernel)(const ls_device_t *device, const char *op);
-  /* Whether that version takes 16-bit floats where the op's row allows them. NULL: none does. */
-  bool (*low)(const ls_device_t *device, const char *op);
+  /* Whether that version takes 16-bit floats of this dtype where the op's row allows them. NULL: none does. */
+  bool (*low)(const ls_device_t *device, const char *op, ls_dtype_t dtype);
   int (*count)(ls_ctx_t *ctx); /* devices present; host backends: 1 */
   /* Bytes of the device's memory in use (by any process), and in total. NULL: its memory is the host's. */
   ls_status_t (*memory)(ls_device_t *device, int64_t *used_bytes, int64_t *total_bytes);
@@ -150,7 +150,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 9 };
+enum { LS_CUDA_ABI = 10 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

@@ -16,7 +16,7 @@ static const struct {
 static bool has_kernel(const void *of, const char *op, ls_dtype_t low) {
   const ls_backend_t *backend = of;
   const ls_device_ops_t *device = backend ? backend->device : NULL;
-  bool serves = device && (low == LS_F32 || backend->plain_c || (device->low && device->low(NULL, op)));
+  bool serves = device && (low == LS_F32 || backend->plain_c || (device->low && device->low(NULL, op, low)));
   return serves && device->kernel && device->kernel(NULL, op);
 }
 

@@ -102,7 +102,7 @@ ls_kernel_fn ls_op_kernel(const ls_device_t *device, const ls_op_t *op, ls_kerne
     in[i] = args->in[i].shape;
   ls_dtype_t low = ls_op_low(op, args->attrs, in);
   ls_kernel_fn kernel = plain_kernel(device, op);
-  const bool takes = low == LS_F32 || (backend->device->low && backend->device->low(device, op->name));
+  const bool takes = low == LS_F32 || (backend->device->low && backend->device->low(device, op->name, low));
   if (kernel && (takes && (low == LS_F32 || !backend->plain_c))) return kernel;
   if (kernel && backend->plain_c) {
     ls_shape_t out[LS_NODE_OUT_MAX];

@@ -36,7 +36,8 @@ static void find_products(rates_t *r, const ls_planner_t *planner, int threads) 
   ls_profile_key_t key;
   ls_math_t math = (ls_math_t)planner->config->train.precision;
   const ls_device_ops_t *device = planner->backend->device;
-  bool widens = ls_math_low(math) != LS_F32 && !(device->low && device->low(NULL, ls_op_linear.name));
+  const ls_dtype_t low = ls_math_low(math);
+  bool widens = low != LS_F32 && !(device->low && device->low(NULL, ls_op_linear.name, low));
   ls_backend_key(planner->backend, widens ? LS_MATH_FP32 : math, backend);
   for (int i = 0; (text = ls_profile_time_at(r->profile, i, &time)) && found < PRODUCTS_MAX; i++)
     if (ls_profile_key_read(text, LS_KEY_OP, words, &key) && !strcmp(key.backend, backend) &&

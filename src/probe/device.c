@@ -94,7 +94,8 @@ device:
 /* Whether its products run at a rate of their own. */
 static bool differs(const ls_backend_t *backend, ls_math_t math) {
   if (math == LS_MATH_TF32) return backend->tf32;
-  return ls_math_low(math) != LS_F32 && backend->device->low && backend->device->low(NULL, ls_op_linear.name);
+  const ls_dtype_t low = ls_math_low(math);
+  return low != LS_F32 && backend->device->low && backend->device->low(NULL, ls_op_linear.name, low);
 }
 
 ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,

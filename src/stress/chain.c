@@ -149,7 +149,8 @@ static ls_status_t choose_size(ls_chain_t *c) {
 /* A host widens 16-bit floats around its f32 kernel: that is no precision of its own. */
 static bool has(const ls_backend_t *backend, ls_math_t math) {
   if (math == LS_MATH_TF32) return backend->tf32;
-  return math == LS_MATH_FP32 || (backend->device->low && backend->device->low(NULL, ls_op_linear.name));
+  return math == LS_MATH_FP32 ||
+         (backend->device->low && backend->device->low(NULL, ls_op_linear.name, ls_math_low(math)));
 }
 
 ls_status_t ls_chain_open(ls_ctx_t *ctx, const ls_stress_options_t *o, int math, ls_chain_t **out) {

@@ -61,7 +61,7 @@ static inline bed_t bed_open(int threads) {
 
 static inline void bed_close(bed_t *bed) {
   ls_backend_cpu.stream->destroy(bed->stream);
-  ls_backend_cpu.device->close(bed->device);
+  bed->device->backend->device->close(bed->device);
   ls_ctx_destroy(bed->ctx);
 }
 

@@ -387,7 +387,7 @@ static int run_op(rig_t *rig, const ls_op_t *op) {
            : op->host ? "hosts alone have it"
                       : "no version");
   if (op->view || !(own || plain) || !(op->low_in || op->low_out)) return own;
-  if (!plain && !(device->low && device->low(rig->device, op->name))) {
+  if (!plain && !(device->low && device->low(rig->device, op->name, LS_BF16))) {
     printf("     %s: no version for 16-bit floats\n", op->name);
     return own;
   }

@@ -202,8 +202,9 @@ static void whole_device(void **state) {
   ls_profile_destroy(profile);
 }
 
-static bool any_low(const ls_device_t *device, const char *op) {
+static bool any_low(const ls_device_t *device, const char *op, ls_dtype_t dtype) {
   (void)device;
+  (void)dtype;
   (void)op;
   return true;
 }

@@ -228,14 +228,12 @@ static ls_status_t run_depthwise(ls_stream_t *stream, conv_t *p, int64_t count, 
 
 /* ---- kernels ---- */
 
-/* By oneDNN, where it has this convolution; 16-bit floats else through f32. */
+/* By oneDNN, where it has this convolution; bf16 else through f32. */
 static ls_status_t by_library(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cpu_conv_kind_t kind,
                               const ls_window_t *v, void *x, void *w, void *y) {
-  ls_dtype_t dtype = args->in[0].shape.dtype;
-  ls_status_t status = LS_ERR_UNSUPPORTED;
-  if (dtype == LS_F32 || (dtype == LS_BF16 && ls_cpu_multiplies_bf16()))
-    status = ls_cpu_convolution(stream, kind, v, dtype == LS_BF16, x, w, y);
-  return status == LS_ERR_UNSUPPORTED && dtype != LS_F32 ? args->widened(stream, args) : status;
+  bool low = args->in[0].shape.dtype == LS_BF16;
+  ls_status_t status = ls_cpu_convolution(stream, kind, v, low, x, w, y);
+  return status == LS_ERR_UNSUPPORTED && low ? args->widened(stream, args) : status;
 }
 
 static ls_status_t conv2d(ls_stream_t *stream, const ls_kernel_args_t *args) {

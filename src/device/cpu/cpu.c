@@ -52,9 +52,9 @@ static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   return find(op)->fn;
 }
 
-static bool cpu_low(const ls_device_t *device, const char *op) {
+static bool cpu_low(const ls_device_t *device, const char *op, ls_dtype_t dtype) {
   (void)device;
-  return find(op)->low;
+  return find(op)->low && dtype == LS_BF16 && ls_cpu_multiplies_bf16();
 }
 
 static int64_t cpu_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,

@@ -88,7 +88,9 @@ typedef struct {
   void *c;
 } ls_cpu_product_t;
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *product);
-/* Whether the processor does (AVX512-BF16, AMX), and oneDNN is there. */
+/* Whether oneDNN uses these instruction sets (dnnl_cpu_isa_t). */
+bool ls_cpu_onednn_has(unsigned isa);
+/* Whether it has AVX512-BF16 or AMX. */
 bool ls_cpu_multiplies_bf16(void);
 
 /* x (n, h, w, c), w (o, kh, kw, c / groups), y (n, oh, ow, o); the kind says which is written. `low`: bf16, but
@@ -101,7 +103,7 @@ void ls_cpu_onednn_close(ls_cpu_device_t *cpu);
 typedef struct {
   const char *op;
   ls_kernel_fn fn;
-  bool low; /* takes 16-bit floats too, or gives them to args->widened */
+  bool low; /* takes bf16 too, or gives it to args->widened */
 } ls_cpu_row_t;
 /* ls_device_ops_t.scratch of linear and its gradients, and of convolutions; 0 for other ops. */
 int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,

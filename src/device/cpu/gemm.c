@@ -22,6 +22,11 @@ static void plain_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const 
 
 void ls_cpu_gemm_prepare(void) {}
 
+/* The library's instruction sets, not the processor's: DNNL_MAX_CPU_ISA may forbid it some. */
+bool ls_cpu_onednn_has(unsigned isa) {
+  return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
+}
+
 /* Measured with AVX-512 (bench/cpu_kernels.c). */
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
   (void)simd;
@@ -44,12 +49,7 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
 
 /* Without VNNI the library adds pairs of products in 16 bits, which saturate. */
 static bool sums_exactly(void) {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512vnni");
-#else
-  return false;
-#endif
+  return ls_cpu_onednn_has(dnnl_cpu_isa_avx512_core_vnni);
 }
 
 void ls_cpu_gemm_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c) {

@@ -42,19 +42,12 @@ static void many_y_outs(const void *arg, int64_t begin, int64_t end) {
   many_y(p, 0, p->n, begin, end - begin);
 }
 
-/* ---- bf16: as many products at a time as the processor multiplies of f32, and half the bytes ---- */
+/* ---- bf16: twice as many products at a time as the processor multiplies of f32, and half the bytes ---- */
 
-/* Products of 16-bit floats that the processor does not know go through f32. */
 static ls_status_t low_product(ls_stream_t *stream, const ls_kernel_args_t *args,
                                const ls_cpu_product_t *product) {
-  ls_status_t status = LS_ERR_UNSUPPORTED;
-  if (args->in[0].shape.dtype == LS_BF16 && ls_cpu_multiplies_bf16())
-    status = ls_cpu_product_bf16(stream, product);
+  ls_status_t status = ls_cpu_product_bf16(stream, product);
   return status == LS_ERR_UNSUPPORTED ? args->widened(stream, args) : status;
-}
-
-static bool is_low(const ls_kernel_args_t *args) {
-  return args->in[0].shape.dtype != LS_F32;
 }
 
 static ls_status_t low_y(ls_stream_t *stream, const ls_kernel_args_t *args, const linear_t *p) {
@@ -123,7 +116,7 @@ static ls_status_t low_dwb(ls_stream_t *stream, const ls_kernel_args_t *args, co
                                     .c = args->out[0].data};
   const low_sums_t sums = {ls_cpu_simd(stream), args->in[0].data, p->db, p->n, p->o};
   ls_status_t status = low_product(stream, args, &product);
-  if (!status && args->in[0].shape.dtype == LS_BF16)
+  if (!status)
     ls_cpu_loop(stream, p->o, 16, LS_CPU_BYTES(p->n * p->o * 4), low_column_sums, &sums);
   return status;
 }
@@ -138,7 +131,7 @@ static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
                 .b = args->in[2].data,
                 .y = args->out[0].data};
   p.n = ls_shape_count(&args->out[0].shape) / p.o;
-  if (is_low(args)) return low_y(stream, args, &p);
+  if (args->in[0].shape.dtype == LS_BF16) return low_y(stream, args, &p);
   if (p.n <= few_rows(stream)->y)
     ls_cpu_loop(stream, p.o, 16, product_work(&p), few_y, &p);
   else if (p.n >= p.o)
@@ -173,7 +166,7 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
                 .w = args->in[1].data,
                 .dx = args->out[0].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  if (is_low(args)) return low_dx(stream, args, &p);
+  if (args->in[0].shape.dtype == LS_BF16) return low_dx(stream, args, &p);
   if (p.n <= few_rows(stream)->dx)
     ls_cpu_loop(stream, p.i, 48, product_work(&p), few_dx, &p);
   else if (p.n >= p.i)
@@ -207,7 +200,7 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
                 .dw = args->out[0].data,
                 .db = args->out[1].data};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
-  if (is_low(args)) return low_dwb(stream, args, &p);
+  if (args->in[0].shape.dtype == LS_BF16) return low_dwb(stream, args, &p);
   if (p.n <= few_rows(stream)->dwb)
     ls_cpu_loop(stream, p.o, 16, product_work(&p), few_dwb, &p);
   else

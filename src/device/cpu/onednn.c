@@ -23,8 +23,9 @@ typedef struct primitive {
   struct primitive *next;
   shape_key_t key;
   bool usable;
-  dnnl_primitive_t run, pack; /* pack: filters into oneDNN's order, or gradients out of it; NULL: it is ours */
-  int count;                  /* the last is the scratchpad */
+  dnnl_primitive_t run,
+      pack;  /* pack: filters into oneDNN's order, or gradients out of it; NULL: it is ours */
+  int count; /* the last is the scratchpad */
   int arg[ARGS];
   dnnl_memory_desc_t desc[ARGS], plain; /* plain: filters in our order */
   size_t scratch_bytes, filter_bytes;
@@ -37,12 +38,8 @@ struct ls_cpu_onednn {
   primitive_t *bucket[BUCKETS];
 };
 
-static bool has_isa(unsigned isa) {
-  return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
-}
-
 bool ls_cpu_multiplies_bf16(void) {
-  return has_isa(dnnl_cpu_isa_avx512_core_bf16);
+  return ls_cpu_onednn_has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
 static ls_cpu_onednn_t *library_of(ls_cpu_device_t *cpu) {
@@ -124,7 +121,8 @@ static bool make_product(ls_cpu_onednn_t *o, const int64_t *k, primitive_t *p) {
 }
 
 /* Channels first in the dimensions, last in memory. */
-static void images(dnnl_memory_desc_t *desc, int64_t n, int64_t c, int64_t h, int64_t w, dnnl_data_type_t type) {
+static void images(dnnl_memory_desc_t *desc, int64_t n, int64_t c, int64_t h, int64_t w,
+                   dnnl_data_type_t type) {
   const dnnl_dims_t dims = {n, c, h, w};
   dnnl_memory_desc_init_by_tag(desc, 4, dims, type, dnnl_nhwc);
 }
@@ -155,7 +153,8 @@ static bool make_pack(ls_cpu_onednn_t *o, const dnnl_memory_desc_t *from, const 
 static bool make_convolution(ls_cpu_onednn_t *o, const int64_t *k, primitive_t *p) {
   const ls_cpu_conv_kind_t kind = (ls_cpu_conv_kind_t)k[0];
   const ls_window_t *v = (const ls_window_t *)(k + 2);
-  const dnnl_data_type_t type = k[1] ? dnnl_bf16 : dnnl_f32, filters = kind == LS_CPU_CONV_DW ? dnnl_f32 : type;
+  const dnnl_data_type_t type = k[1] ? dnnl_bf16 : dnnl_f32,
+                         filters = kind == LS_CPU_CONV_DW ? dnnl_f32 : type;
   const int64_t in = v->c / v->groups, taps = v->kh * v->kw;
   const dnnl_dims_t strides = {v->sh, v->sw}, dilates = {v->dh - 1, v->dw - 1}, before = {v->top, v->left};
   const dnnl_dims_t after = {v->bottom, v->right};
@@ -170,17 +169,17 @@ static bool make_convolution(ls_cpu_onednn_t *o, const int64_t *k, primitive_t *
   dnnl_memory_desc_init_by_tag(&any, 5 - skip, dims + skip, type, dnnl_format_tag_any);
   dnnl_memory_desc_init_by_tag(&w, 5 - skip, dims + skip, filters, dnnl_format_tag_any);
   dnnl_memory_desc_init_by_strides(&p->plain, 5 - skip, dims + skip, filters, order + skip);
-  bool done = !dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training,
-                                                          dnnl_convolution_direct, &x, &any, NULL, &y, strides,
-                                                          dilates, before, after) &&
-              !dnnl_primitive_desc_create(&first, &forward, o->attr, o->engine, NULL);
+  bool done =
+      !dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, dnnl_convolution_direct,
+                                                  &x, &any, NULL, &y, strides, dilates, before, after) &&
+      !dnnl_primitive_desc_create(&first, &forward, o->attr, o->engine, NULL);
   if (!done) return false;
   if (kind == LS_CPU_CONV_DX)
-    done = !dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, &x, &w, &y, strides,
-                                                             dilates, before, after);
+    done = !dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, &x, &w, &y,
+                                                             strides, dilates, before, after);
   else if (kind == LS_CPU_CONV_DW)
-    done = !dnnl_dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &x, &w, NULL, &y,
-                                                                strides, dilates, before, after);
+    done = !dnnl_dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &x, &w, NULL,
+                                                                &y, strides, dilates, before, after);
   if (kind == LS_CPU_CONV_Y)
     made = first;
   else
@@ -188,7 +187,8 @@ static bool make_convolution(ls_cpu_onednn_t *o, const int64_t *k, primitive_t *
   if (done) {
     bool dx = kind == LS_CPU_CONV_DX, dw = kind == LS_CPU_CONV_DW;
     done = is_good(made, v->groups > 1) &&
-           add_arg(p, dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, made, dx ? dnnl_query_diff_src_md : dnnl_query_src_md) &&
+           add_arg(p, dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, made,
+                   dx ? dnnl_query_diff_src_md : dnnl_query_src_md) &&
            add_arg(p, dw ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, made,
                    dw ? dnnl_query_diff_weights_md : dnnl_query_weights_md) &&
            add_arg(p, dx || dw ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, made,
@@ -314,10 +314,13 @@ static void run_products(const void *arg, int64_t part, int64_t end) {
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of) {
   atomic_bool failed = false;
   ls_cpu_work_t work = LS_CPU_FLOPS(of->m * of->n * of->k); /* half the time of f32 */
-  parts_t p = {.count = of->by_columns ? of->n : of->m, .grain = 16, .parts = ls_cpu_parts(stream, work), .product = of,
+  parts_t p = {.count = of->by_columns ? of->n : of->m,
+               .grain = 16,
+               .parts = ls_cpu_parts(stream, work),
+               .product = of,
                .failed = &failed};
-  shape_key_t key = {{PRODUCT, of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda, of->ldb, of->ldc,
-                      of->bias != NULL, of->low}};
+  shape_key_t key = {{PRODUCT, of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda, of->ldb,
+                      of->ldc, of->bias != NULL, of->low}};
   ls_status_t status = prepare(stream, &p, &key, of->by_columns ? 4 : 3, 0);
   if (status) return status;
   ls_cpu_library_loop(stream, p.parts, 1, work, run_products, &p);
@@ -340,7 +343,8 @@ static void add_filters(const void *arg, int64_t begin, int64_t end) {
   const parts_t *p = arg;
   float *sum = (float *)(void *)p->filters;
   for (int64_t i = 1; i < p->parts; i++)
-    p->simd->add(end - begin, sum + begin, sum + (size_t)i * (p->filter_bytes / sizeof *sum) + begin, sum + begin);
+    p->simd->add(end - begin, sum + begin, sum + (size_t)i * (p->filter_bytes / sizeof *sum) + begin,
+                 sum + begin);
 }
 
 typedef struct {
@@ -363,12 +367,18 @@ static void pack(const void *arg, int64_t begin, int64_t end) {
     memcpy(k->to, k->from, dnnl_memory_desc_get_size(&one->plain));
 }
 
-ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low, void *x,
-                               void *w, void *y) {
-  const int64_t each = low ? 2 : 4, flops = 2 * v->n * v->oh * v->ow * v->o * (v->c / v->groups) * v->kh * v->kw;
+ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
+                               void *x, void *w, void *y) {
+  const int64_t each = low ? 2 : 4,
+                flops = 2 * v->n * v->oh * v->ow * v->o * (v->c / v->groups) * v->kh * v->kw;
   atomic_bool failed = false;
   ls_cpu_work_t work = LS_CPU_FLOPS(low ? flops / 2 : flops);
-  parts_t p = {.count = v->n, .grain = 1, .parts = ls_cpu_parts(stream, work), .kind = kind, .x = x, .y = y,
+  parts_t p = {.count = v->n,
+               .grain = 1,
+               .parts = ls_cpu_parts(stream, work),
+               .kind = kind,
+               .x = x,
+               .y = y,
                .failed = &failed};
   p.x_bytes = v->h * v->w * v->c * each;
   p.y_bytes = v->oh * v->ow * v->o * each;
@@ -387,7 +397,8 @@ ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, con
   }
   return failed ? LS_ERR_MEMORY : LS_OK;
 }
-_Static_assert(sizeof(ls_window_t) + 2 * sizeof(int64_t) <= sizeof(shape_key_t) && offsetof(ls_window_t, n) == 0,
+_Static_assert(sizeof(ls_window_t) + 2 * sizeof(int64_t) <= sizeof(shape_key_t) &&
+                   offsetof(ls_window_t, n) == 0,
                "a key holds a window, whose number of images comes first");
 
 #else
@@ -406,8 +417,8 @@ ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of)
   return LS_ERR_UNSUPPORTED;
 }
 
-ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low, void *x,
-                               void *w, void *y) {
+ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
+                               void *x, void *w, void *y) {
   (void)stream;
   (void)kind;
   (void)v;

@@ -76,7 +76,7 @@ ls_status_t ls_cuda_stream_status(const ls_cuda_stream_t *stream);
 
 /* The module's version of an op. */
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op);
-bool ls_cuda_low(const ls_device_t *device, const char *op);
+bool ls_cuda_low(const ls_device_t *device, const char *op, ls_dtype_t dtype);
 
 /* Convolutions that are products of matrices (linear.c). */
 typedef enum { LS_CUDA_CONV, LS_CUDA_CONV_DX, LS_CUDA_CONV_DW } ls_cuda_conv_t;

@@ -30,8 +30,9 @@ ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op) {
   return row ? row->kernel : NULL;
 }
 
-bool ls_cuda_low(const ls_device_t *device, const char *op) {
+bool ls_cuda_low(const ls_device_t *device, const char *op, ls_dtype_t dtype) {
   (void)device;
+  (void)dtype;
   const ls_kernel_row_t *row = find(op);
   return row && row->low;
 }
