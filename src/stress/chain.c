@@ -39,6 +39,8 @@ struct ls_chain {
   ls_kernel_fn kernel, differ;
   ls_attrs_t attrs;
   void *x0, *w, *b, *y[2], *first; /* first: the first chain's result */
+  void *scratch;                   /* a host's, for 16-bit floats */
+  size_t scratch_bytes;
   ls_tensor_t in[2][IN], out[2];
   ls_kernel_args_t args[2]; /* [i]: into y[i]; products go from one to the other */
   ls_tensor_t results[2];   /* y, first: as words */
@@ -97,8 +99,13 @@ static void describe(ls_chain_t *c) {
     const ls_tensor_t in[IN] = {{c->y[1 - i], x}, {c->w, w}, {c->b, b}};
     memcpy(c->in[i], in, sizeof in);
     c->out[i] = (ls_tensor_t){c->y[i], x};
-    c->args[i] = (ls_kernel_args_t){
-        .attrs = &c->attrs, .in = c->in[i], .in_count = IN, .out = &c->out[i], .out_count = 1};
+    c->args[i] = (ls_kernel_args_t){.attrs = &c->attrs,
+                                    .in = c->in[i],
+                                    .in_count = IN,
+                                    .out = &c->out[i],
+                                    .out_count = 1,
+                                    .scratch = c->scratch,
+                                    .scratch_bytes = c->scratch_bytes};
   }
   c->results[0].shape = c->results[1].shape = words;
   c->results[1].data = c->first;
@@ -113,19 +120,28 @@ static ls_status_t find_kernel(ls_chain_t *c, const ls_op_t *op, ls_kernel_args_
 static ls_status_t prepare(ls_chain_t *c) {
   const size_t b_bytes = (size_t)c->width * element_bytes(c), w_bytes = (size_t)c->width * b_bytes;
   const ls_backend_t *backend = c->backend;
+  const ls_shape_t x = LS_SHAPE(c->dtype, c->rows, c->width),
+                   in[] = {x, LS_SHAPE(c->dtype, c->width, c->width), LS_SHAPE(c->dtype, c->width)};
+  c->scratch_bytes = ls_op_scratch(&ls_op_linear, &c->attrs, in, &x, backend->plain_c);
   const struct {
     void **to;
     size_t bytes;
-  } memory[] = {{&c->x0, c->bytes},   {&c->w, w_bytes},     {&c->b, b_bytes} /* zeros */,
-                {&c->y[0], c->bytes}, {&c->y[1], c->bytes}, {&c->first, c->bytes}};
+  } memory[] = {{&c->scratch, c->scratch_bytes},
+                {&c->x0, c->bytes},
+                {&c->w, w_bytes},
+                {&c->b, b_bytes} /* zeros */,
+                {&c->y[0], c->bytes},
+                {&c->y[1], c->bytes},
+                {&c->first, c->bytes}};
   ls_status_t status = backend->stream->create(c->device, LS_STREAM_INLINE, &c->stream);
   if (status == LS_OK) status = backend->stream->create(c->device, LS_STREAM_ASYNC, &c->other);
   for (int i = 0; i < LS_COUNT(memory) && status == LS_OK; i++)
-    status = device_memory(c, memory[i].bytes, memory[i].to);
+    if (memory[i].bytes > 0) status = device_memory(c, memory[i].bytes, memory[i].to);
   for (int i = 0; i < LS_CHAIN_SETS && status == LS_OK; i++)
     status = open_set(c, &c->set[i]);
   describe(c);
-  if (status == LS_OK) status = find_kernel(c, &ls_op_linear, &c->args[0], &c->kernel);
+  for (int i = 0; i < 2 && status == LS_OK; i++)
+    status = find_kernel(c, &ls_op_linear, &c->args[i], &c->kernel);
   if (status == LS_OK) status = find_kernel(c, &ls_op_differing_words, &c->set[0].compare, &c->differ);
   if (status == LS_OK) status = upload(c, c->x0, c->rows * c->width, 1, 0);
   if (status == LS_OK) status = upload(c, c->w, c->width * c->width, sqrtf(3 / (float)c->width), 1);
@@ -185,7 +201,7 @@ void ls_chain_close(ls_chain_t *c) {
   }
   if (c->other) b->stream->destroy(c->other);
   if (c->stream) b->stream->destroy(c->stream);
-  void *const memory[] = {c->x0, c->w, c->b, c->y[0], c->y[1], c->first};
+  void *const memory[] = {c->x0, c->w, c->b, c->y[0], c->y[1], c->first, c->scratch};
   for (int i = 0; i < LS_COUNT(memory) && c->device; i++)
     b->buffer->free(c->device, LS_MEM_DEVICE, memory[i]);
   if (c->device) b->device->close(c->device);
