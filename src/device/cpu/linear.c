@@ -116,8 +116,7 @@ static ls_status_t low_dwb(ls_stream_t *stream, const ls_kernel_args_t *args, co
                                     .c = args->out[0].data};
   const low_sums_t sums = {ls_cpu_simd(stream), args->in[0].data, p->db, p->n, p->o};
   ls_status_t status = low_product(stream, args, &product);
-  if (!status)
-    ls_cpu_loop(stream, p->o, 16, LS_CPU_BYTES(p->n * p->o * 4), low_column_sums, &sums);
+  if (!status) ls_cpu_loop(stream, p->o, 16, LS_CPU_BYTES(p->n * p->o * 4), low_column_sums, &sums);
   return status;
 }
 
