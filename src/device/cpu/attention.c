@@ -1,4 +1,4 @@
-/* Attention and its gradient, block by block: scores of QUERIES x KEYS stay in the nearest cache. Forward, blocks of
+/* Attention and its gradient, with or without padding, block by block: scores of QUERIES x KEYS stay in the nearest cache. Forward, blocks of
  * queries are shared between threads; backward, heads, because keys collect from all queries. Nothing depends on the
  * number of threads. */
 #include "device/cpu/cpu.h"
@@ -15,6 +15,7 @@ typedef struct {
   float scale, kept; /* kept: what probabilities that are not dropped are multiplied by */
   uint64_t seed, position, counters;
   uint32_t stream, threshold;
+  const int32_t *lengths; /* of each sample; NULL: all are t long */
   const float *qkv, *dy, *result;
   float *y, *lse, *dqkv;
 } attention_t;
@@ -61,6 +62,11 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+/* Places of a sample that take part. */
+static int64_t length_of(const attention_t *a, int64_t row) {
+  return a->lengths ? least(a->lengths[row] > 0 ? a->lengths[row] : 0, a->t) : a->t;
+}
+
 /* Of `count` keys from `first` on, those that the query sees. */
 static int64_t seen(const attention_t *a, int64_t query, int64_t first, int64_t count) {
   return a->causal ? least(query + 1 - first, count) : count;
@@ -83,12 +89,16 @@ static void add_values(const attention_t *a, room_t *room, int64_t rows, int64_t
 /* One block of queries. Blocks of keys are joined by their lse: each has probabilities of its own, and what was added
  * before shrinks to its share of the whole. */
 static void forward_block(const attention_t *a, int64_t row, int64_t head, int64_t query, room_t *room) {
-  int64_t rows = least(QUERIES, a->t - query), stride = 3 * a->d;
+  int64_t length = length_of(a, row), rows = least(QUERIES, length - query), stride = 3 * a->d;
   const float *q = a->qkv + (row * a->t + query) * stride + head * a->size;
   const float *k = a->qkv + row * a->t * stride + a->d + head * a->size;
   float *y = a->y + (row * a->t + query) * a->d + head * a->size;
   float *lse = a->lse + (row * a->heads + head) * a->t + query, old[QUERIES], kept[KEYS + 4];
-  int64_t end = a->causal ? query + rows : a->t;
+  for (int64_t r = rows < 0 ? 0 : rows; r < least(QUERIES, a->t - query); r++) {
+    memset(y + r * a->d, 0, (size_t)a->size * sizeof *y);
+    lse[r] = 0;
+  }
+  int64_t end = rows <= 0 ? 0 : a->causal ? query + rows : length;
   for (int64_t first = 0; first < end; first += KEYS) {
     int64_t keys = least(KEYS, end - first);
     a->simd->product_nt(rows, 0, keys, a->size, q, stride, k + first * stride, stride, NULL, room->s[0],
@@ -129,6 +139,7 @@ static ls_cpu_work_t work(const attention_t *a, int64_t rows, int64_t products) 
 static ls_status_t attention(ls_stream_t *stream, const ls_kernel_args_t *args) {
   attention_t a = attention_of(stream, args, 0, 1);
   int64_t rows = args->in[0].shape.dim[0];
+  a.lengths = args->in_count > 2 ? args->in[2].data : NULL;
   a.y = args->out[0].data;
   a.lse = args->out[1].data;
   ls_cpu_loop(stream, rows * a.heads * a.blocks, 1, work(&a, rows, 2), forward_blocks, &a);
@@ -154,7 +165,8 @@ static void add_product(const attention_t *a, room_t *room, bool across, bool fi
 /* Scores and slopes of a block, then its parts of dq, dk and dv. */
 static void backward_block(const attention_t *a, int64_t row, int64_t head, int64_t query, int64_t first,
                            const float *given, room_t *room) {
-  int64_t rows = least(QUERIES, a->t - query), keys = least(KEYS, a->t - first), stride = 3 * a->d;
+  int64_t length = length_of(a, row), stride = 3 * a->d;
+  int64_t rows = least(QUERIES, length - query), keys = least(KEYS, length - first);
   int64_t own = row * a->t * stride + head * a->size;
   const float *q = a->qkv + own + query * stride, *k = a->qkv + own + a->d + first * stride;
   const float *dy = a->dy + (row * a->t + query) * a->d + head * a->size;
@@ -179,21 +191,25 @@ static void backward_heads(const void *arg, int64_t begin, int64_t end) {
   const attention_t *a = arg;
   room_t room;
   float given[QUERIES];
-  for (int64_t i = begin; i < end; i++)
-    for (int64_t query = 0; query < a->t; query += QUERIES) {
-      int64_t row = i / a->heads, head = i % a->heads;
-      for (int64_t r = 0; r < least(QUERIES, a->t - query); r++) {
+  for (int64_t i = begin; i < end; i++) {
+    int64_t row = i / a->heads, head = i % a->heads, length = length_of(a, row);
+    for (int64_t k = length * 3; k < a->t * 3; k++)
+      memset(a->dqkv + (row * a->t * 3 + k) * a->d + head * a->size, 0, (size_t)a->size * sizeof *a->dqkv);
+    for (int64_t query = 0; query < length; query += QUERIES) {
+      for (int64_t r = 0; r < least(QUERIES, length - query); r++) {
         int64_t at = (row * a->t + query + r) * a->d + head * a->size;
         given[r] = a->simd->dot(a->size, a->dy + at, a->result + at);
       }
-      for (int64_t first = 0; first < (a->causal ? query + 1 : a->t); first += KEYS)
+      for (int64_t first = 0; first < (a->causal ? query + 1 : length); first += KEYS)
         backward_block(a, row, head, query, first, given, &room);
     }
+  }
 }
 
 static ls_status_t attention_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   attention_t a = attention_of(stream, args, 1, 4);
   int64_t rows = args->in[1].shape.dim[0];
+  a.lengths = args->in_count > 5 ? args->in[5].data : NULL;
   a.dy = args->in[0].data;
   a.result = args->in[2].data;
   a.lse = args->in[3].data;
@@ -202,4 +218,8 @@ static ls_status_t attention_dx(ls_stream_t *stream, const ls_kernel_args_t *arg
   return LS_OK;
 }
 
-const ls_cpu_row_t ls_cpu_attention_rows[] = {{"attention", attention}, {"attention_dx", attention_dx}, {0}};
+const ls_cpu_row_t ls_cpu_attention_rows[] = {{"attention", attention},
+                                              {"attention_dx", attention_dx},
+                                              {"attention_padded", attention},
+                                              {"attention_padded_dx", attention_dx},
+                                              {0}};

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+typedef enum { MSE, L1, HUBER, BCE } value_loss_t;
+
 typedef struct {
   const ls_simd_t *simd;
   int64_t width, classes_count; /* columns of a row; how many of them are classes */
@@ -11,6 +13,8 @@ typedef struct {
   float *p, *dx;
   float dloss, hit, each; /* hit, each: what a target asks of its class, and of the others */
   double smoothing;
+  value_loss_t values;
+  float delta; /* of huber */
 } loss_t;
 
 static int64_t first_largest(const float *x, int64_t count) {
@@ -89,50 +93,106 @@ static ls_status_t softmax_xent_dx(ls_stream_t *stream, const ls_kernel_args_t *
   return LS_OK;
 }
 
-static void rows_mse(const void *arg, int64_t begin, int64_t end, double sums[2]) {
-  const loss_t *l = arg;
-  for (int64_t r = begin; r < end; r++)
-    sums[0] +=
-        l->weight[r] * (l->simd->squared_distance(l->width, l->x + r * l->width, l->target + r * l->width) /
-                        (double)l->width);
+/* ---- values: a sum of each row's losses, and slopes ---- */
+
+static double row_loss(const loss_t *l, value_loss_t loss, int64_t r) {
+  const float *x = l->x + r * l->width, *target = l->target + r * l->width;
+  switch (loss) {
+  case MSE:
+    return l->simd->squared_distance(l->width, x, target);
+  case L1:
+    return l->simd->absolute_distance(l->width, x, target);
+  case HUBER:
+    return l->simd->huber_distance(l->width, l->delta, x, target);
+  default:
+    return l->simd->bce_distance(l->width, x, target, l->p + r * l->width);
+  }
 }
 
-static ls_status_t mse(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static int64_t right_signs(const loss_t *l, int64_t r) {
+  int64_t right = 0;
+  for (int64_t k = r * l->width; k < (r + 1) * l->width; k++)
+    right += (l->x[k] > 0) == (l->target[k] > 0.5f);
+  return right;
+}
+
+static void rows_values(const void *arg, int64_t begin, int64_t end, double sums[2]) {
+  const loss_t *l = arg;
+  for (int64_t r = begin; r < end; r++) {
+    sums[0] += l->weight[r] * (row_loss(l, l->values, r) / (double)l->width);
+    if (l->values == BCE && l->weight[r] > 0) sums[1] += (double)right_signs(l, r);
+  }
+}
+
+static ls_status_t value_loss(ls_stream_t *stream, const ls_kernel_args_t *args, value_loss_t loss) {
   const ls_shape_t *shape = &args->in[0].shape;
   loss_t l = {.simd = ls_cpu_simd(stream),
+              .values = loss,
+              .delta = (float)args->attrs->f[0],
               .width = ls_shape_inner(shape, 1),
               .x = args->in[0].data,
               .target = args->in[1].data,
-              .weight = args->in[2].data};
+              .weight = args->in[2].data,
+              .p = loss == BCE ? args->out[2].data : NULL};
   double sums[2];
-  ls_cpu_sum(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 8), rows_mse, &l, sums);
+  ls_cpu_sum(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * (loss == BCE ? 64 : 8)),
+             rows_values, &l, sums);
   ((float *)args->out[0].data)[0] = (float)sums[0];
-  ((float *)args->out[1].data)[0] = 0;
+  ((float *)args->out[1].data)[0] = (float)sums[1];
   return LS_OK;
 }
 
-static void rows_mse_dx(const void *arg, int64_t begin, int64_t end) {
+static void rows_slopes(const void *arg, int64_t begin, int64_t end) {
   const loss_t *l = arg;
-  for (int64_t r = begin; r < end; r++)
-    l->simd->scaled_difference(l->width, l->dloss * l->weight[r] * (2.0f / (float)l->width),
-                               l->x + r * l->width, l->target + r * l->width, l->dx + r * l->width);
+  for (int64_t r = begin; r < end; r++) {
+    const float *x = l->x + r * l->width, *target = l->target + r * l->width;
+    float *dx = l->dx + r * l->width,
+          scale = l->dloss * l->weight[r] * ((l->values == MSE ? 2.0f : 1.0f) / (float)l->width);
+    if (l->values == L1)
+      l->simd->l1_slope(l->width, scale, x, target, dx);
+    else if (l->values == HUBER)
+      l->simd->huber_slope(l->width, scale, l->delta, x, target, dx);
+    else
+      l->simd->scaled_difference(l->width, scale, x, target, dx);
+  }
 }
 
-static ls_status_t mse_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static ls_status_t value_slopes(ls_stream_t *stream, const ls_kernel_args_t *args, value_loss_t loss) {
   const ls_shape_t *shape = &args->in[1].shape;
   loss_t l = {.simd = ls_cpu_simd(stream),
+              .values = loss,
+              .delta = (float)args->attrs->f[0],
               .width = ls_shape_inner(shape, 1),
               .dloss = ((const float *)args->in[0].data)[0],
               .x = args->in[1].data,
               .target = args->in[2].data,
               .weight = args->in[3].data,
               .dx = args->out[0].data};
-  ls_cpu_loop(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 12), rows_mse_dx, &l);
+  ls_cpu_loop(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 12), rows_slopes, &l);
   return LS_OK;
 }
+
+#define VALUES(name, loss)                                                                                   \
+  static ls_status_t name(ls_stream_t *stream, const ls_kernel_args_t *args) {                               \
+    return value_loss(stream, args, loss);                                                                   \
+  }                                                                                                          \
+  static ls_status_t name##_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {                          \
+    return value_slopes(stream, args, loss);                                                                 \
+  }
+VALUES(mse, MSE)
+VALUES(l1, L1)
+VALUES(huber, HUBER)
+VALUES(bce, BCE)
+#undef VALUES
 
 const ls_cpu_row_t ls_cpu_loss_rows[] = {{"softmax_xent", softmax_xent},
                                          {"softmax_xent_dx", softmax_xent_dx},
                                          {"mse", mse},
                                          {"mse_dx", mse_dx},
+                                         {"l1", l1},
+                                         {"l1_dx", l1_dx},
+                                         {"huber", huber},
+                                         {"huber_dx", huber_dx},
+                                         {"bce", bce},
+                                         {"bce_dx", bce_dx},
                                          {0}};

@@ -167,10 +167,74 @@ static ls_status_t mean_positions_dx(ls_stream_t *stream, const ls_kernel_args_t
   return LS_OK;
 }
 
+/* ---- a factor for each channel of each sample ---- */
+
+typedef struct {
+  const ls_simd_t *simd;
+  int64_t each, width; /* positions of a sample, channels */
+  const float *x, *s, *dy;
+  float *y;
+} scale_t;
+
+static scale_t scale_of(ls_stream_t *stream, const ls_shape_t *x) {
+  scale_t p = {.simd = ls_cpu_simd(stream), .width = x->dim[x->rank - 1]};
+  p.each = ls_shape_count(x) / x->dim[0] / p.width;
+  return p;
+}
+
+static void scale_rows(const void *arg, int64_t begin, int64_t end) {
+  const scale_t *p = arg;
+  for (int64_t r = begin; r < end; r++)
+    p->simd->mul(p->width, p->x + r * p->width, p->s + r / p->each * p->width, p->y + r * p->width);
+}
+
+static ls_status_t scale_channels(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *x = &args->in[0].shape;
+  scale_t p = scale_of(stream, x);
+  p.x = args->in[0].data;
+  p.s = args->in[1].data;
+  p.y = args->out[0].data;
+  ls_cpu_loop(stream, x->dim[0] * p.each, 1, LS_CPU_BYTES(ls_shape_count(x) * 8), scale_rows, &p);
+  return LS_OK;
+}
+
+static void scale_ds_samples(const void *arg, int64_t begin, int64_t end) {
+  static const float zeros[SUM_COLUMNS] = {0};
+  const scale_t *p = arg;
+  float ones[SUM_COLUMNS], unused[SUM_COLUMNS], some[SUM_COLUMNS];
+  for (int k = 0; k < SUM_COLUMNS; k++)
+    ones[k] = 1;
+  for (int64_t n = begin; n < end; n++)
+    for (int64_t c = 0; c < p->width; c += SUM_COLUMNS) {
+      int64_t count = p->width - c < SUM_COLUMNS ? p->width - c : SUM_COLUMNS;
+      double sum[SUM_COLUMNS] = {0};
+      for (int64_t r = 0; r < p->each; r += SUM_ROWS) {
+        int64_t rows = p->each - r < SUM_ROWS ? p->each - r : SUM_ROWS, at = (n * p->each + r) * p->width + c;
+        p->simd->channel_slopes(rows, count, p->dy + at, p->x + at, p->width, zeros, ones, unused, some);
+        for (int64_t k = 0; k < count; k++)
+          sum[k] += some[k];
+      }
+      for (int64_t k = 0; k < count; k++)
+        p->y[n * p->width + c + k] = (float)sum[k];
+    }
+}
+
+static ls_status_t scale_channels_ds(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_shape_t *x = &args->in[1].shape;
+  scale_t p = scale_of(stream, x);
+  p.dy = args->in[0].data;
+  p.x = args->in[1].data;
+  p.y = args->out[0].data;
+  ls_cpu_loop(stream, x->dim[0], 1, LS_CPU_BYTES(ls_shape_count(x) * 8), scale_ds_samples, &p);
+  return LS_OK;
+}
+
 const ls_cpu_row_t ls_cpu_pool_rows[] = {{"max_pool", max_pool},
                                          {"max_pool_dx", max_pool_dx},
                                          {"mean_positions", mean_positions},
                                          {"mean_positions_dx", mean_positions_dx},
                                          {"bias", bias},
                                          {"sum_leading", sum_leading},
+                                         {"scale_channels", scale_channels},
+                                         {"scale_channels_ds", scale_channels_ds},
                                          {0}};

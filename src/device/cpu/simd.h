@@ -103,6 +103,12 @@ typedef struct {
   float (*dot)(int64_t count, const float *a, const float *b);
   double (*sum)(int64_t count, const float *x);
   double (*squared_distance)(int64_t count, const float *a, const float *b);
+  /* Sums of losses (graph/ops/value_loss.c) and their slopes, times scale; bce: p = sigmoid(x). */
+  double (*absolute_distance)(int64_t count, const float *a, const float *b);
+  double (*huber_distance)(int64_t count, float delta, const float *a, const float *b);
+  double (*bce_distance)(int64_t count, const float *x, const float *target, float *p);
+  void (*l1_slope)(int64_t count, float scale, const float *a, const float *b, float *y);
+  void (*huber_slope)(int64_t count, float scale, float delta, const float *a, const float *b, float *y);
   void (*scaled_difference)(int64_t count, float scale, const float *a, const float *b, float *y);
   void (*moments)(int64_t count, const float *x, double eps, double *mean, double *rstd);
   void (*normalize)(int64_t count, const float *x, double mean, float rstd, const float *gamma,

@@ -54,6 +54,20 @@ CAST(to_bf16, float, uint16_t, ls_bf16_of_f32)
 CAST(to_f16, float, uint16_t, ls_f16_of_f32)
 #undef CAST
 
+static void l1_slope(int64_t count, float scale, const float *a, const float *b, float *y) {
+  for (int64_t e = 0; e < count; e++) {
+    float d = a[e] - b[e];
+    y[e] = scale * (d > 0 ? 1 : d < 0 ? -1 : d);
+  }
+}
+
+static void huber_slope(int64_t count, float scale, float delta, const float *a, const float *b, float *y) {
+  for (int64_t e = 0; e < count; e++) {
+    float d = a[e] - b[e];
+    y[e] = scale * (d > delta ? delta : d < -delta ? -delta : d);
+  }
+}
+
 static void scaled_difference(int64_t count, float scale, const float *a, const float *b, float *y) {
   for (int64_t e = 0; e < count; e++)
     y[e] = scale * (a[e] - b[e]);

@@ -61,6 +61,48 @@ static double squared_distance(int64_t count, const float *a, const float *b) {
   return sum;
 }
 
+/* Block by block: each element's loss in f32, added up in f64. */
+enum { LOSS_BLOCK = 256 };
+#define LOSS_SUM(result, count, expression)                                                                  \
+  do {                                                                                                       \
+    float some_[LOSS_BLOCK];                                                                                 \
+    (result) = 0;                                                                                            \
+    for (int64_t at_ = 0; at_ < (count); at_ += LOSS_BLOCK) {                                                \
+      int64_t size_ = (count)-at_ < LOSS_BLOCK ? (count)-at_ : LOSS_BLOCK;                                   \
+      for (int64_t k_ = 0; k_ < size_; k_++) {                                                               \
+        int64_t e = at_ + k_;                                                                                \
+        some_[k_] = (expression);                                                                            \
+      }                                                                                                      \
+      (result) += sum_of(size_, some_);                                                                      \
+    }                                                                                                        \
+  } while (0)
+
+static double absolute_distance(int64_t count, const float *a, const float *b) {
+  double sum;
+  LOSS_SUM(sum, count, fabsf(a[e] - b[e]));
+  return sum;
+}
+
+INLINE float huber_of(float d, float delta) {
+  float size = fabsf(d);
+  return size > delta ? delta * (size - 0.5f * delta) : 0.5f * d * d;
+}
+
+static double huber_distance(int64_t count, float delta, const float *a, const float *b) {
+  double sum;
+  LOSS_SUM(sum, count, huber_of(a[e] - b[e], delta));
+  return sum;
+}
+
+/* Nothing overflows: log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). */
+static double bce_distance(int64_t count, const float *x, const float *target, float *restrict p) {
+  double sum;
+  LOSS_SUM(sum, count, (x[e] > 0 ? x[e] : 0) - x[e] * target[e] + log1p_of(exp_of(-fabsf(x[e]))));
+  for (int64_t e = 0; e < count; e++)
+    p[e] = sigmoid_of(x[e]);
+  return sum;
+}
+
 /* Largest element; NaN never wins. */
 static float largest(int64_t count, const float *x) {
   float best = x[0];
