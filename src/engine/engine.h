@@ -199,8 +199,8 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
  * if a device computes, as many as help. */
 int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
                              bool resident);
-/* The threads that make samples of `dataset`: all of the rank's if each sample is decoded, which takes longer than most
- * networks need for it, else one. */
+/* The threads that samples of `dataset` take to be made: all of the rank's if each sample is decoded, which takes longer
+ * than most networks need for it, else none: the threads above, or the caller's, suffice. */
 int ls_engine_input_threads(const ls_engine_t *engine, const ls_dataset_t *dataset);
 
 #endif

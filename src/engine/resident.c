@@ -80,7 +80,7 @@ ls_status_t ls_engine_upload(ls_engine_t *e, const ls_dataset_t *d) {
 }
 
 int ls_engine_input_threads(const ls_engine_t *e, const ls_dataset_t *d) {
-  return d->images && !d->features ? e->threads : 1;
+  return d->images && !d->features ? e->threads : 0;
 }
 
 int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,

@@ -3,6 +3,7 @@
 #include "ckpt/ckpt.h"
 #include "train/train.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -179,6 +180,37 @@ static void see(void *user, int64_t step, int m) {
   s->seen++;
 }
 
+static bool has_thread(const char *name) {
+  DIR *dir = opendir("/proc/self/task");
+  bool found = false;
+  for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", entry->d_name);
+    FILE *file = fopen(path, "r");
+    if (file && fgets(text, sizeof text, file)) found |= strncmp(text, name, strlen(name)) == 0;
+    if (file) fclose(file);
+  }
+  if (dir) closedir(dir);
+  return found;
+}
+
+/* A thread filled them all the same: steps of 1 us waited 5 us for it, and for its wake-ups. */
+static void small_batches_on_a_host_are_filled_in_the_loop(void **state) {
+  (void)state;
+  fixture_t f;
+  set_up(&f, "cpu", "false");
+  assert_int_equal(open_engine(&f, 0), LS_OK);
+  const ls_engine_steps_t steps = {
+      .dataset = f.dataset, .total_steps = STEPS, .total_samples = STEPS * f.config->train.batch};
+  const float *stats;
+  assert_int_equal(ls_engine_start(&f.engine, &steps), LS_OK);
+  assert_int_equal(ls_engine_launch(&f.engine), LS_OK);
+  assert_int_equal(ls_engine_wait(&f.engine, &stats), LS_OK);
+  assert_false(has_thread("ls loader"));
+  ls_engine_stop(&f.engine);
+  tear_down(&f);
+}
+
 /* Members take turns in a step: no micro-batch's time may be lost, whatever ran before it. */
 static void times_are_sums_over_all_micro_batches(void **state) {
   (void)state;
@@ -276,6 +308,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(steps_to_the_bits_of_a_trainer),
                                      cmocka_unit_test(micro_batches_of_a_device_that_lags),
                                      cmocka_unit_test(members_share_state_and_block),
+                                     cmocka_unit_test(small_batches_on_a_host_are_filled_in_the_loop),
                                      cmocka_unit_test(times_are_sums_over_all_micro_batches),
                                      cmocka_unit_test(ranks_of_a_node_have_processors_of_their_own),
                                      cmocka_unit_test(every_allocation_may_fail)};
