@@ -121,6 +121,30 @@ static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress
 
 /* ---- what people see ---- */
 
+static void show_begin(void *user, const ls_stress_device_t *device, int count) {
+  const cli_args_t *args = user;
+  if (args->json || args->quiet) return;
+  for (int i = 0; i < count; i++) {
+    const ls_stress_device_t *d = &device[i];
+    cli_print("rank %d: %s on %s", d->rank, d->name, d->host);
+    for (int k = 0; k < d->product_count; k++)
+      printf("%s%s", k ? ", " : ": products in ", d->product[k].name);
+    const ls_stress_memory_t *m[] = {&d->memory, &d->host_memory};
+    for (int k = 0; k < LS_COUNT(m); k++)
+      if (m[k]->bytes > 0)
+        printf("; %s %lld MB in use before, now %lld/%lld MB (%.1f %%)", k ? "host" : "memory",
+               (long long)(m[k]->before_bytes >> 20), (long long)(m[k]->used_bytes >> 20),
+               (long long)(m[k]->bytes >> 20), 100 * (double)m[k]->used_bytes / (double)m[k]->bytes);
+    putchar('\n');
+  }
+  const ls_stress_network_t *n = &device[0].network;
+  if (n->name[0])
+    printf("network %s: %s parameters, batch %lld on %d rank%s\n", n->name, cli_count(n->params),
+           (long long)n->batch, count, LS_PLURAL(count));
+  putchar('\n');
+  fflush(stdout);
+}
+
 static void show_round(void *user, double seconds, const ls_stress_device_t *d, int64_t faults) {
   const cli_args_t *args = user;
   if (args->json || args->quiet) return;
@@ -269,6 +293,7 @@ static ls_status_t burn(ls_ctx_t *ctx, ls_comm_t *control, const cli_args_t *arg
   if (host) ls_cpu_narrow(control->local_rank, control->local_size, &unbound);
   o->threads = threads ? (int)threads : host ? ls_cpu_count() : 1;
   o->index = control->local_rank;
+  o->begin = show_begin;
   o->round = show_round;
   o->user = (void *)(uintptr_t)args;
   o->profile = profile;

@@ -31,6 +31,7 @@ struct ls_stress_fill {
   int chunk_count;
   int64_t *wrong; /* of the device: words */
   int64_t total_bytes, before_bytes, want_bytes, own_bytes;
+  int ranks;    /* that share the memory, and take equal parts of it */
   int chunk_at; /* where the sweep is */
   size_t offset;
   int64_t first_word; /* of the chunk */
@@ -87,13 +88,13 @@ static ls_status_t take(ls_stress_fill_t *f, size_t bytes, int64_t *first) {
 }
 
 /* In pages, so that a device counts what is asked of it. At least a piece: whatever others use, some memory is checked. */
-static ls_status_t take_all(ls_stress_fill_t *f, double share, int ranks) {
+static ls_status_t take_all(ls_stress_fill_t *f, double share) {
   const int64_t page = f->backend->buffer->page_bytes > 4096 ? (int64_t)f->backend->buffer->page_bytes : 4096;
   int64_t first = 0;
   ls_status_t status = in_use(f, &f->before_bytes);
   f->want_bytes = (int64_t)(share * (double)f->total_bytes);
-  int64_t left = (f->want_bytes - f->before_bytes) / (f->backend->device->memory ? 1 : ranks);
-  const int64_t most = f->total_bytes - f->before_bytes - reserve_bytes;
+  int64_t left = (f->want_bytes - f->before_bytes) / f->ranks;
+  const int64_t most = (f->total_bytes - f->before_bytes - reserve_bytes) / f->ranks;
   if (left < (int64_t)host_piece_bytes) left = (int64_t)host_piece_bytes;
   if (left > most) left = most;
   for (left -= left % page; left > 0 && f->chunk_count < CHUNKS_MAX && status == LS_OK && !stopping(f);) {
@@ -114,11 +115,12 @@ ls_status_t ls_fill_open(ls_ctx_t *ctx, ls_device_t *device, double share, int r
   f->device = device;
   f->backend = b;
   f->stop = stop;
+  f->ranks = b->device->memory ? 1 : ranks;
   ls_status_t status = b->stream->create(device, LS_STREAM_INLINE, &f->stream);
   if (status == LS_OK) status = b->stream->event_create(device, true, &f->from);
   if (status == LS_OK) status = b->stream->event_create(device, true, &f->to);
   if (status == LS_OK) status = b->buffer->alloc(device, LS_MEM_DEVICE, sizeof *f->wrong, (void **)&f->wrong);
-  if (status == LS_OK) status = take_all(f, share, ranks);
+  if (status == LS_OK) status = take_all(f, share);
   if (status == LS_OK)
     *out = f;
   else
@@ -194,7 +196,7 @@ void ls_fill_report(ls_stress_fill_t *f, ls_stress_memory_t *m) {
   *m = (ls_stress_memory_t){.bytes = f->total_bytes,
                             .before_bytes = f->before_bytes,
                             .want_bytes = f->want_bytes,
-                            .used_bytes = f->before_bytes + f->own_bytes,
+                            .used_bytes = f->before_bytes + f->ranks * f->own_bytes,
                             .checked_bytes = f->checked_bytes,
                             .wrong = f->wrong_words};
   if (f->backend->device->memory && in_use(f, &used) == LS_OK) m->used_bytes = used;

@@ -137,10 +137,12 @@ ls_status_t ls_network_open(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *devi
     as_load(n);
     status = ls_trainer_create(ctx, &n->world, n->config, NULL, &n->trainer);
   }
-  if (status == LS_OK)
+  if (status == LS_OK) {
+    n->seen.params = ls_graph_param_count(ls_trainer_engine(n->trainer)->step[LS_STEP_EVALUATE].graph);
     *out = n;
-  else
+  } else {
     ls_network_close(n);
+  }
   return status;
 }
 
@@ -182,7 +184,6 @@ ls_status_t ls_network_run(ls_network_t *n, double seconds) {
   const ls_train_hooks_t hooks = {.stop = over, .user = n};
   n->until_ns = ls_clock_ns() + (int64_t)(seconds * 1e9);
   ls_status_t status = ls_trainer_run(n->trainer, &hooks, &r);
-  n->seen.params = r.params;
   n->seen.steps = r.steps;
   n->seen.steps_per_s = r.samples_per_s / (double)r.global_batch;
   n->seen.loss_first = r.train_loss_first;

@@ -98,8 +98,10 @@ static ls_status_t open_all(run_t *s) {
   status = o->parts & LS_STRESS_MEMORY
                ? ls_fill_open(s->ctx, at, o->memory_share, s->control->local_size, o->stop, &s->fill)
                : LS_OK;
-  if (status == LS_OK) status = ls_host_open(s->ctx, s->control, o, &s->host);
-  status = ls_comm_agree(s->control, "stress: filling the memory", status);
+  status = ls_comm_agree(s->control, "stress: filling the memory", status); /* before others look at it */
+  if (status == LS_OK)
+    status = ls_comm_agree(s->control, "stress: filling the host's memory",
+                           ls_host_open(s->ctx, s->control, o, &s->host));
   snprintf(s->own.name, sizeof s->own.name, "%s", at->name);
   snprintf(s->own.backend, sizeof s->own.backend, "%s", o->backend->name);
   return status;
@@ -268,10 +270,24 @@ static ls_status_t train(run_t *s) {
   return status;
 }
 
+static ls_status_t tell_begin(run_t *s) {
+  ls_stress_device_t *all = ls_alloc_array(s->ctx, (size_t)s->control->size, sizeof *all);
+  ls_status_t status = ls_comm_agree(s->control, "stress: devices", all ? LS_OK : LS_ERR_MEMORY);
+  fill_report(s);
+  ls_host_report(s->host, &s->own);
+  if (s->network) ls_network_report(s->network, &s->own.network);
+  if (status == LS_OK) status = ls_comm_gather(s->control, "stress: devices", &s->own, sizeof s->own, all);
+  if (status == LS_OK && s->control->rank == 0 && s->o->begin) s->o->begin(s->o->user, all, s->control->size);
+  ls_free(all);
+  return status;
+}
+
 static ls_status_t burn(run_t *s) {
   const double share = !s->network ? 1 : s->o->parts ? 2 / 3.0 : 0;
+  ls_status_t status = tell_begin(s);
   s->begin_ns = ls_clock_ns();
-  ls_status_t status = ls_comm_agree(s->control, "stress: loads of the host", ls_host_start(s->host));
+  if (status == LS_OK)
+    status = ls_comm_agree(s->control, "stress: loads of the host", ls_host_start(s->host));
   if (status == LS_OK) status = rounds(s, share * s->o->seconds);
   if (status == LS_OK && s->network) status = train(s);
   ls_status_t host = ls_host_stop(s->host);

@@ -128,6 +128,8 @@ typedef struct {
   int verdict;      /* the worst */
 } ls_stress_report_t;
 
+/* On rank 0, when all is open and filled, before the time begins: every device. */
+typedef void ls_stress_begin_fn(void *user, const ls_stress_device_t *device, int count);
 /* After each round, on rank 0: this rank's device so far. */
 typedef void ls_stress_round_fn(void *user, double seconds, const ls_stress_device_t *own, int64_t faults);
 
@@ -145,7 +147,8 @@ typedef struct {
   ls_plant_t plant;
   const ls_profile_t *profile; /* NULL: nothing is known */
   int (*stop)(void);           /* not 0: end now. NULL: never */
-  ls_stress_round_fn *round;   /* NULL: nobody looks */
+  ls_stress_begin_fn *begin;   /* NULL: nobody looks; as the next */
+  ls_stress_round_fn *round;
   void *user;
 } ls_stress_options_t;
 
