@@ -4,26 +4,15 @@
 # bits of an undisturbed run. Prints how soon each was noticed.
 set -eu
 . "$(dirname "$0")/lib.sh"
-skip() { echo "skipped: $*" && exit 77; }
+. "$(dirname "$0")/spaces.sh"
 command -v mpirun >/dev/null 2>&1 || skip "no mpirun"
-[ "$(id -u)" = 0 ] || skip "only root makes network namespaces"
 sshd=$(command -v sshd || echo /usr/sbin/sshd)
 [ -x "$sshd" ] || skip "sshd is missing: apt-get install openssh-server"
-for tool in ip ssh ssh-keygen bash unshare nsenter; do
-  command -v $tool >/dev/null 2>&1 || skip "$tool is missing: apt-get install iproute2 openssh-client bash util-linux"
+for tool in ssh ssh-keygen bash; do
+  command -v $tool >/dev/null 2>&1 || skip "$tool is missing: apt-get install openssh-client bash"
 done
-space=lockstep-$$ time=${LOCKSTEP_TEST_TIME:-1}
-ip netns add "$space-0" 2>"$work/err" || skip "no network namespaces here: $(cat "$work/err")"
-leave() {
-  for i in 1 2 3; do kill -KILL "$(cat "$work/$i.pid" 2>/dev/null)" 2>/dev/null || true; done
-  for i in 0 1 2 3; do ip netns delete "$space-$i" 2>/dev/null || true; done
-  clean_up
-}
-trap leave EXIT
-chmod 755 "$work"
-
-# ---- the hosts: a bridge in a namespace of its own, and nothing that reaches this machine's network
-
+time=${LOCKSTEP_TEST_TIME:-1}
+open_spaces
 ssh-keygen -q -t ed25519 -N '' -f "$work/key" && ssh-keygen -q -t ed25519 -N '' -f "$work/host_key"
 cat >"$work/sshd_config" <<S
 Port 2222
@@ -47,28 +36,7 @@ Host *
   BatchMode yes
   ConnectTimeout 5
 S
-ip -netns "$space-0" link add name bridge type bridge
-ip -netns "$space-0" link set bridge up
-# host NUMBER: 10.99.0.NUMBER, as another machine would be: other processes, /dev/shm and name, the same files
-host() {
-  ip netns add "$space-$1"
-  ip link add name "host$1" netns "$space-0" type veth peer name net netns "$space-$1"
-  ip -netns "$space-0" link set "host$1" master bridge up
-  ip -netns "$space-$1" address add "10.99.0.$1/24" dev net
-  ip -netns "$space-$1" link set lo up
-  ip -netns "$space-$1" link set net up
-  ip netns exec "$space-$1" unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child sh -c "
-    hostname host$1; mount -t tmpfs none /dev/shm; mount -t tmpfs none /run; mkdir /run/sshd; exec '$sshd' -D -e -f '$work/sshd_config'" \
-    >"$work/$1.log" 2>&1 &
-  echo $! >"$work/$1.pid"
-}
-for i in 1 2 3; do host $i; done
-# on NUMBER COMMAND...: as a process of this host
-on() {
-  init=$(children "$(cat "$work/$1.pid")")
-  shift
-  nsenter --target "$init" --all --wd="$work" "$@"
-}
+for i in 1 2 3; do host $i "mkdir /run/sshd; exec '$sshd' -D -e -f '$work/sshd_config'"; done
 answers() { on 1 ssh -F "$work/ssh_config" "10.99.0.$1" true 2>"$work/err"; }
 for i in 1 2 3; do wait_until "host $i" answers $i; done
 
