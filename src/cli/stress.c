@@ -174,7 +174,7 @@ static void show_product(const ls_stress_product_t *p) {
   printf("  products %-5s  %lld x %lld x %lld, chains of %lld: %.1f GFLOP/s, %s of what %s", p->name,
          (long long)p->rows, (long long)p->width, (long long)p->width, (long long)p->length, p->flops / p->ns,
          ratio(plain, text), p->from_profile ? "probe measured" : "they reached at the start");
-  if (share > plain)
+  if (share > 1.005 * plain)
     printf(", %s at the %.0f %% of the clock that the power cap leaves", ratio(share, capped),
            100 * p->clock_ratio);
   printf(" (target %.0f %%); %s products, %lld wrong chain%s\n", 100 * ls_stress_targets.rate,
@@ -217,11 +217,11 @@ static void show_device(const ls_stress_device_t *d) {
             d->why[0] ? ": " : "", d->why);
   for (int k = 0; k < d->product_count; k++)
     if (d->product[k].count > 0) show_product(&d->product[k]);
-  if (d->product_count > 0)
+  if (d->product_count > 0) {
     printf("  utilization     %s (target %.0f %%)", ratio(d->busy_ratio, text),
            100 * ls_stress_targets.utilization);
-  if (!isnan(d->nvml_ratio)) printf("; NVML: %s", ratio(d->nvml_ratio, text));
-  if (d->product_count > 0) putchar('\n');
+    printf(isnan(d->nvml_ratio) ? "\n" : "; NVML: %s\n", ratio(d->nvml_ratio, text));
+  }
   show_memory(&d->memory, "memory     ");
   show_memory(&d->host_memory, "host memory");
   show_disk(&d->disk);

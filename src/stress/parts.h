@@ -28,6 +28,8 @@ void ls_chain_set_length(ls_chain_t *chain, int64_t length); /* begins anew */
 ls_status_t ls_chain_issue(ls_chain_t *chain, bool plant, ls_event_t **last);
 /* Waits for the oldest one under way, and takes its figures. */
 ls_status_t ls_chain_collect(ls_chain_t *chain);
+/* Of the first chain's result, which equal devices have alike. Takes a while, in which nothing computes. */
+ls_status_t ls_chain_hash(ls_chain_t *chain);
 int64_t ls_chain_under_way(const ls_chain_t *chain);
 ls_device_t *ls_chain_device(ls_chain_t *chain);
 double ls_chain_ns(const ls_chain_t *chain);      /* of a whole chain, the newest */

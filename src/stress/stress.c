@@ -37,6 +37,7 @@ typedef struct {
   ls_load_t load;
   double busy_sum, nvml_sum, busy_s, nvml_s; /* ratios times seconds, and these */
   double looked_s;
+  double own_share, all_share; /* of the processors' time in the newest round: of this process, of all */
   double ecc_before;
   int64_t begin_ns;
   ls_stress_device_t own;
@@ -200,8 +201,9 @@ static ls_status_t one_round(run_t *s, int which, double until_s) {
   ls_gpu_sampler_end(s->sampler, &sampled);
   take_sensors(s, NULL); /* may take a while, in which nothing computes */
   ls_stress_device_t *d = &s->own;
-  double others = ls_load_others(&s->load, &end);
   double busy = (double)(end.busy_ticks - s->load.busy_ticks) / (double)(end.all_ticks - s->load.all_ticks);
+  s->own_share = busy - ls_load_others(&s->load, &end);
+  s->all_share = busy;
   if (!s->o->backend->host_processors) busy = (device_busy_s(s) - before_s) / s_long;
   limited(&d->throttle_reasons, sampled.throttle_reasons);
   if (s->chain_count > 0) limited(&s->seen[which].reasons, sampled.throttle_reasons);
@@ -215,7 +217,18 @@ static ls_status_t one_round(run_t *s, int which, double until_s) {
     s->nvml_s += s_long;
     d->nvml_ratio = s->nvml_sum / s->nvml_s;
   }
-  d->others_ratio = isnan(d->others_ratio) ? others : fmax(d->others_ratio, others);
+  return status;
+}
+
+/* What other programs took. Ranks on processors have some of their own each; others share them all, and are no other
+ * programs to each other. */
+static ls_status_t count_others(run_t *s) {
+  double own = s->own_share, *seen = &s->own.others_ratio;
+  ls_status_t status = LS_OK;
+  if (!s->o->backend->host_processors && s->control->local_size == s->control->size && s->control->size > 1)
+    status = ls_comm_sum_f64(s->control, "stress: load", &own, 1);
+  const double others = fmax(s->all_share - own, 0);
+  if (!isnan(s->all_share - own)) *seen = isnan(*seen) ? others : fmax(*seen, others);
   return status;
 }
 
@@ -243,6 +256,7 @@ static ls_status_t rounds(run_t *s, double until_s) {
     const double left_s = until_s - elapsed_s(s);
     status = one_round(s, round % turns, elapsed_s(s) + fmin(each_s, fmax(left_s, 0)));
     status = ls_comm_agree(s->control, "stress: a round", status);
+    if (status == LS_OK) status = count_others(s);
     if (status == LS_OK && s->links) status = ls_links_round(s->links);
     if (s->control->rank == 0 && status == LS_OK && s->o->round) {
       int64_t faults = fill_report(s);
@@ -314,11 +328,14 @@ void ls_stress_release(ls_stress_report_t *report) {
 
 static ls_status_t gather(run_t *s, report_t *r) {
   const int size = s->control->size, links = s->links ? ls_links_count(size) : 0;
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < s->chain_count && status == LS_OK; i++)
+    status = ls_chain_hash(s->chain[i]);
   fill_report(s);
   r->device = ls_alloc_array(s->ctx, (size_t)size, sizeof *r->device);
   r->link = ls_alloc_array(s->ctx, (size_t)links + 1, sizeof *r->link);
-  ls_status_t status =
-      ls_comm_agree(s->control, "stress: results", r->device && r->link ? LS_OK : LS_ERR_MEMORY);
+  if (!r->device || !r->link) status = LS_ERR_MEMORY;
+  status = ls_comm_agree(s->control, "stress: results", status);
   if (status == LS_OK)
     status = ls_comm_gather(s->control, "stress: results", &s->own, sizeof s->own, r->device);
   if (status == LS_OK && links) status = ls_links_report(s->links, r->link);
