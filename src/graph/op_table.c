@@ -82,7 +82,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_bn_sums,
     &ls_op_sum_ranks,
     &ls_op_bn_moments,
-    &ls_op_bn_running,
+    &ls_op_bn_track,
     &ls_op_rsqrt_eps,
     &ls_op_bn_apply,
     &ls_op_bn_back_sums,

@@ -32,7 +32,7 @@ static void make(setup_t *s, ls_ctx_t *ctx, bool ranks) {
   ls_tensor_id_t weight = ls_graph_input(g, "weight", LS_SHAPE(LS_F32, ROWS)),
                  shift = ls_graph_input(g, "shift", c);
   s->factor = ls_graph_input(g, "factor", x);
-  ls_tensor_id_t m[3];
+  ls_tensor_id_t m[2];
   ls_tensor_id_t sums = ls_graph_op(g, &ls_op_bn_sums, NULL, 3, (int[]){s->in[0], weight, shift}, NULL);
   if (ranks) sums = ls_graph_op(g, &ls_op_sum_ranks, NULL, 1, &sums, NULL);
   ls_graph_op(g, &ls_op_bn_moments, &eps, 2, (int[]){sums, shift}, m);

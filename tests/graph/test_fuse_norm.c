@@ -26,7 +26,7 @@ static ls_tensor_id_t norm(ls_graph_t *g, int layer, ls_tensor_id_t x, ls_tensor
   ls_tensor_id_t b = ls_graph_param(g, "bias", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
   ls_tensor_id_t gamma = ls_graph_param(g, "gamma", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
   ls_tensor_id_t beta = ls_graph_param(g, "beta", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
-  ls_tensor_id_t out[3], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, w, b}, NULL);
+  ls_tensor_id_t out[2], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, w, b}, NULL);
   ls_tensor_id_t sums = ls_graph_op(g, &ls_op_bn_sums, NULL, 3, (ls_tensor_id_t[]){y, weight, beta}, NULL);
   ls_graph_op(g, &ls_op_bn_moments, &eps, 2, (ls_tensor_id_t[]){sums, beta}, out);
   y = ls_graph_op(g, &ls_op_bn_apply, NULL, 5, (ls_tensor_id_t[]){y, out[0], out[1], gamma, beta}, NULL);
@@ -172,7 +172,7 @@ static void classes(ls_graph_t *g) {
   ls_tensor_id_t c = ls_graph_param(g, "c", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
   ls_tensor_id_t w = ls_graph_param(g, "w", LS_SHAPE(LS_F32, CLASSES, CHANNELS), (ls_init_t){0});
   ls_tensor_id_t b = ls_graph_param(g, "b", LS_SHAPE(LS_F32, CLASSES), (ls_init_t){0});
-  ls_tensor_id_t out[3], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, v, c}, NULL);
+  ls_tensor_id_t out[2], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, v, c}, NULL);
   y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){y, w, b}, NULL);
   y = ls_graph_op(g, &ls_op_reshape, &positions, 1, &y, NULL);
   y = ls_graph_op(g, &ls_op_reshape, &flat, 1, &y, NULL);

@@ -286,41 +286,35 @@ static ls_status_t bn_add_act_back_sums(ls_stream_t *stream, args_t args) {
 
 // ---- a thread for each channel ----
 
-__global__ void bn_moments_kernel(const float *sums, const float *shift, double eps, float *mean, float *rstd,
-                                  float *variance, int64_t channels) {
-  double count = sums[0];
+// running_mean NULL: moments alone; else it is the shift.
+__global__ void bn_moments_kernel(const float *sums, const float *shift, double eps, double momentum,
+                                  float *mean, float *rstd, float *running_mean, float *running_var,
+                                  int64_t channels) {
+  double count = sums[0], widen = count > 1 ? count / (count - 1) : 1;
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
     double d = sums[1 + c] / count, v = sums[1 + channels + c] / count - d * d;
     if (v < 0) v = 0;
-    mean[c] = (float)(shift[c] + d);
+    mean[c] = (float)((running_mean ? running_mean : shift)[c] + d);
     rstd[c] = (float)(1 / sqrt(v + eps));
-    variance[c] = (float)v;
+    if (!running_mean) continue;
+    running_mean[c] = (float)((1 - momentum) * running_mean[c] + momentum * mean[c]);
+    running_var[c] = (float)((1 - momentum) * running_var[c] + momentum * ((float)v * widen));
   }
 }
 
-static ls_status_t bn_moments(ls_stream_t *stream, args_t args) {
-  int64_t channels = in_count(args, 1);
+static ls_status_t moments(ls_stream_t *stream, args_t args, bool track, const char *op) {
+  int64_t channels = out_count(args, 0);
+  const double *f = args->attrs->f;
   bn_moments_kernel<<<grid_for(channels, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
-      in(args, 0), in(args, 1), args->attrs->f[0], out(args, 0), out(args, 1), out(args, 2), channels);
-  return launched(stream, "bn_moments");
+      in(args, 0), track ? nullptr : in(args, 1), f[0], f[1], out(args, 0), out(args, 1),
+      track ? out(args, 2) : nullptr, track ? out(args, 3) : nullptr, channels);
+  return launched(stream, op);
 }
-
-__global__ void bn_running_kernel(const float *mean, const float *variance, const float *count, double keep,
-                                  double momentum, float *running_mean, float *running_var,
-                                  int64_t channels) {
-  double n = *count, widen = n > 1 ? n / (n - 1) : 1;
-  for (int64_t c = thread_index(); c < channels; c += thread_count()) {
-    running_mean[c] = (float)(keep * running_mean[c] + momentum * mean[c]);
-    running_var[c] = (float)(keep * running_var[c] + momentum * (variance[c] * widen));
-  }
+static ls_status_t bn_moments(ls_stream_t *stream, args_t args) {
+  return moments(stream, args, false, "bn_moments");
 }
-
-static ls_status_t bn_running(ls_stream_t *stream, args_t args) {
-  int64_t channels = in_count(args, 0);
-  double momentum = args->attrs->f[0];
-  bn_running_kernel<<<grid_for(channels, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
-      in(args, 0), in(args, 1), in(args, 2), 1 - momentum, momentum, out(args, 0), out(args, 1), channels);
-  return launched(stream, "bn_running");
+static ls_status_t bn_track(ls_stream_t *stream, args_t args) {
+  return moments(stream, args, true, "bn_track");
 }
 
 __global__ void rsqrt_eps_kernel(const float *x, double eps, float *y, int64_t count) {
@@ -552,7 +546,7 @@ const ls_kernel_row_t ls_cuda_channel_rows[] = {{"bias", bias, true},
                                                 {"sum_leading", sum_leading, true},
                                                 {"bn_sums", bn_sums, true},
                                                 {"bn_moments", bn_moments},
-                                                {"bn_running", bn_running},
+                                                {"bn_track", bn_track},
                                                 {"bn_apply", bn_apply, true},
                                                 {"bn_back_sums", bn_back_sums, true},
                                                 {"bn_dx", bn_dx, true},

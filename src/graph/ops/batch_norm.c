@@ -2,14 +2,14 @@
  * (n, .., c) is the channels; every position of a sample whose weight is above 0 counts.
  *   bn_sums       (x, weight (n), shift (c)) -> (1 + 2c): the count of positions, sums of x - shift, of its square
  *   sum_ranks     (v) -> the sum of v over the ranks of the step; alone: v
- *   bn_moments    (sums (1 + 2c), shift (c)), f[0] eps -> mean (c), rstd (c), variance (c)
- *   bn_running    (mean, variance, sums: the count is read), f[0] momentum -> in-out running mean, running variance:
- *                 (1 - momentum) old + momentum new, of the variance n / (n - 1) times
+ *   bn_moments    (sums (1 + 2c), shift (c)), f[0] eps -> mean (c), rstd (c)
+ *   bn_track      (sums), f[0] eps, f[1] momentum -> mean, rstd, in-out running mean, running variance: bn_moments with the
+ *                 running mean as the shift; then (1 - momentum) old + momentum new, of the variance n / (n - 1) times
  *   rsqrt_eps     (x), f[0] eps -> 1 / sqrt(x + eps)
  *   bn_apply      (x, mean, rstd, gamma, beta) -> y = (x - mean) rstd gamma + beta
  *   bn_back_sums  (dy, x, mean, rstd, weight) -> (2c): s1 = sum dy, s2 = sum dy (x - mean) rstd; the same as s1 (c), s2 (c)
  *   bn_dx         (dy, x, gamma, mean, rstd, weight, s1 and s2 of all ranks (2c), sums: the count is read) -> dx
- * The gradient of bn_apply goes through statistics that bn_moments computed, whatever ranks took part. */
+ * The gradient of bn_apply goes through statistics that bn_moments or bn_track computed, whatever ranks took part. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
@@ -81,43 +81,48 @@ static ls_status_t moments_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   (void)attrs;
   ls_status_t status = ls_rule_tensor(ctx, "bn_moments", "shift", &in[1], LS_F32, 1, 1);
   if (!status) status = check_vectors(ctx, "bn_moments", in, 0, 0, 1 + 2 * in[1].dim[0]);
-  out[0] = out[1] = out[2] = in[1];
+  out[0] = out[1] = in[1];
   return status;
+}
+
+/* Channel k's moments, of sums around the shift; the variance. */
+static float moments(const ls_kernel_args_t *args, int64_t c, int64_t k, float shift) {
+  const float *sums = ls_in_f32(args, 0);
+  double count = sums[0], d = sums[1 + k] / count, variance = sums[1 + c + k] / count - d * d;
+  if (variance < 0) variance = 0;
+  ls_out_f32(args, 0)[k] = (float)(shift + d);
+  ls_out_f32(args, 1)[k] = (float)(1 / sqrt(variance + args->attrs->f[0]));
+  return (float)variance;
 }
 
 static ls_status_t moments_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
-  const float *sums = ls_in_f32(args, 0), *shift = ls_in_f32(args, 1);
   int64_t c = ls_in_shape(args, 1)->dim[0];
-  double count = sums[0];
-  for (int64_t k = 0; k < c; k++) {
-    double d = sums[1 + k] / count, variance = sums[1 + c + k] / count - d * d;
-    if (variance < 0) variance = 0;
-    ls_out_f32(args, 0)[k] = (float)(shift[k] + d);
-    ls_out_f32(args, 1)[k] = (float)(1 / sqrt(variance + args->attrs->f[0]));
-    ls_out_f32(args, 2)[k] = (float)variance;
-  }
+  for (int64_t k = 0; k < c; k++)
+    moments(args, c, k, ls_in_f32(args, 1)[k]);
   return LS_OK;
 }
 
-static ls_status_t running_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
-                                 ls_shape_t *out) {
+static ls_status_t track_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                               ls_shape_t *out) {
   (void)attrs;
-  ls_status_t status = ls_rule_tensor(ctx, "bn_running", "mean", &in[0], LS_F32, 1, 1);
-  if (!status) status = check_vectors(ctx, "bn_running", in, 1, 1, in[0].dim[0]);
-  if (!status) status = check_vectors(ctx, "bn_running", in, 2, 2, 1 + 2 * in[0].dim[0]);
-  out[0] = out[1] = in[0];
+  ls_status_t status = ls_rule_tensor(ctx, "bn_track", "sums", &in[0], LS_F32, 1, 1);
+  if (!status && in[0].dim[0] % 2 == 0)
+    status = ls_fail(ctx, LS_ERR_SHAPE, "bn_track: %lld sums are not a count and two of each channel",
+                     (long long)in[0].dim[0]);
+  for (int i = 0; i < 4; i++)
+    out[i] = LS_SHAPE(LS_F32, in[0].dim[0] / 2);
   return status;
 }
 
-static ls_status_t running_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+static ls_status_t track_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
-  const float *mean = ls_in_f32(args, 0), *variance = ls_in_f32(args, 1);
-  double count = *ls_in_f32(args, 2), part = args->attrs->f[0], wide = count > 1 ? count / (count - 1) : 1;
-  for (int64_t k = 0; k < ls_in_shape(args, 0)->dim[0]; k++) {
-    float *m = &ls_out_f32(args, 0)[k], *v = &ls_out_f32(args, 1)[k];
-    *m = (float)((1 - part) * *m + part * mean[k]);
-    *v = (float)((1 - part) * *v + part * (variance[k] * wide));
+  double count = *ls_in_f32(args, 0), part = args->attrs->f[1], wide = count > 1 ? count / (count - 1) : 1;
+  int64_t c = args->out[0].shape.dim[0];
+  for (int64_t k = 0; k < c; k++) {
+    float *m = &ls_out_f32(args, 2)[k], *v = &ls_out_f32(args, 3)[k], variance = moments(args, c, k, *m);
+    *m = (float)((1 - part) * *m + part * ls_out_f32(args, 0)[k]);
+    *v = (float)((1 - part) * *v + part * (variance * wide));
   }
   return LS_OK;
 }
@@ -187,6 +192,7 @@ static ls_status_t apply_backward(ls_graph_t *graph, const ls_graph_node_t *node
                                   const ls_tensor_id_t *grad_out, const bool *wanted,
                                   ls_tensor_id_t *grad_in) {
   const ls_graph_node_t *moments = maker_of(graph, node->in[1], &ls_op_bn_moments);
+  if (!moments) moments = maker_of(graph, node->in[1], &ls_op_bn_track);
   if (!moments) return backward_given(graph, node, grad_out[0], wanted, grad_in);
   ls_tensor_id_t sums = moments->in[0], x = node->in[0], mean = node->in[1], rstd = node->in[2],
                  gamma = node->in[3];
@@ -290,10 +296,10 @@ static const ls_op_case_t moments_cases[] = {
     {"odd", 2, {COUNT(7), X(7)}, {.f = {1e-5}}, 2e-6, 0},
     {"beyond a vector", 2, {COUNT(67), X(67)}, {.f = {0.5}}, 2e-6, 0},
 };
-static const ls_op_case_t running_cases[] = {
-    {"one", 3, {X(1), POS(1), COUNT(1)}, {.f = {0.1}}, 2e-6, 0},
-    {"odd", 3, {X(7), POS(7), COUNT(7)}, {.f = {1}}, 2e-6, 0},
-    {"beyond a vector", 3, {X(67), POS(67), COUNT(67)}, {.f = {0.01}}, 2e-6, 0},
+static const ls_op_case_t track_cases[] = {
+    {"one", 1, {COUNT(1)}, {.f = {1e-5, 0.1}}, 2e-6, 0},
+    {"odd", 1, {COUNT(7)}, {.f = {1e-5, 1}}, 2e-6, 0},
+    {"beyond a vector", 1, {COUNT(67)}, {.f = {0.5, 0.01}}, 2e-6, 0},
 };
 static const ls_op_case_t rsqrt_cases[] = {
     {"one", 1, {POS(1)}, {.f = {1e-5}}, 2e-6, 0},
@@ -345,11 +351,11 @@ const ls_op_t ls_op_bn_sums = {ROW("bn_sums", LS_OP_REDUCTION, 3, 1, sums_shape,
 const ls_op_t ls_op_sum_ranks = {
     ROW("sum_ranks", LS_OP_ELEMENTWISE, 1, 1, ranks_shape, ranks_forward, ranks_cases)};
 const ls_op_t ls_op_bn_moments = {
-    ROW("bn_moments", LS_OP_ELEMENTWISE, 2, 3, moments_shape, moments_forward, moments_cases),
+    ROW("bn_moments", LS_OP_ELEMENTWISE, 2, 2, moments_shape, moments_forward, moments_cases),
     .flops_each = 8};
-const ls_op_t ls_op_bn_running = {
-    ROW("bn_running", LS_OP_ELEMENTWISE, 3, 2, running_shape, running_forward, running_cases),
-    .flops_each = 6, .inout = 3};
+const ls_op_t ls_op_bn_track = {
+    ROW("bn_track", LS_OP_ELEMENTWISE, 1, 4, track_shape, track_forward, track_cases), .flops_each = 14,
+    .inout = 12};
 const ls_op_t ls_op_rsqrt_eps = {
     ROW("rsqrt_eps", LS_OP_ELEMENTWISE, 1, 1, rsqrt_shape, rsqrt_forward, rsqrt_cases), .flops_each = 4};
 const ls_op_t ls_op_bn_apply = {

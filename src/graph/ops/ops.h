@@ -142,7 +142,7 @@ extern const ls_op_t ls_op_cast;
  * attributes. */
 extern const ls_op_t ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw; /* (dy, w) -> dx; (dy, x) -> dw */
 /* Batch norm in parts, for statistics of one rank or of all; batch_norm.c says what each part is. */
-extern const ls_op_t ls_op_bn_sums, ls_op_sum_ranks, ls_op_bn_moments, ls_op_bn_running, ls_op_rsqrt_eps;
+extern const ls_op_t ls_op_bn_sums, ls_op_sum_ranks, ls_op_bn_moments, ls_op_bn_track, ls_op_rsqrt_eps;
 extern const ls_op_t ls_op_bn_apply, ls_op_bn_back_sums, ls_op_bn_dx;
 /* Batch norm and what is behind it in one op (batch_norm_fused.c); a pass creates them if the backend has them. */
 extern const ls_op_t ls_op_bn_act, ls_op_bn_add_act, ls_op_bn_act_back_sums, ls_op_bn_add_act_back_sums;

@@ -84,28 +84,27 @@ static int batch_norm_params(const void *options, const ls_shape_t *sample, ls_l
 /* Sums are taken around the running mean, so that little cancels. */
 static ls_tensor_id_t batch_norm_build(ls_layer_builder_t *b, const void *options) {
   const batch_norm_t *o = options;
-  const ls_attrs_t eps = {.f = {o->eps}}, momentum = {.f = {o->momentum}};
+  const ls_attrs_t eps = {.f = {o->eps}};
   const ls_tensor_id_t *p = b->param, x = b->in[0], shift = p[2];
   ls_graph_t *g = b->graph;
   if (!b->training) {
     ls_tensor_id_t rstd = ls_graph_op(g, &ls_op_rsqrt_eps, &eps, 1, &p[3], NULL);
     return ls_graph_op(g, &ls_op_bn_apply, NULL, 5, (ls_tensor_id_t[]){x, p[2], rstd, p[0], p[1]}, NULL);
   }
-  ls_tensor_id_t own[3] = {-1, -1, -1}, all[3] = {-1, -1, -1}, running[2] = {-1, -1};
+  ls_tensor_id_t own[2] = {-1, -1}, all[4] = {-1, -1, -1, -1};
   ls_tensor_id_t sums =
       ls_graph_op(g, &ls_op_bn_sums, NULL, 3, (ls_tensor_id_t[]){x, b->weight, shift}, NULL);
   ls_tensor_id_t total = ls_graph_op(g, &ls_op_sum_ranks, NULL, 1, &sums, NULL);
-  ls_graph_op(g, &ls_op_bn_moments, &eps, 2, (ls_tensor_id_t[]){total, shift}, all);
   const ls_tensor_id_t *used = all;
   if (o->statistics != STATISTICS_GLOBAL) {
     ls_graph_op(g, &ls_op_bn_moments, &eps, 2, (ls_tensor_id_t[]){sums, shift}, own);
     used = own;
   }
+  ls_graph_op(g, &ls_op_bn_track, &(ls_attrs_t){.f = {o->eps, o->momentum}}, 1, &total, all);
+  for (int k = 0; k < 2; k++)
+    ls_graph_update(g, all[2 + k], p[2 + k]);
   const ls_tensor_id_t in[] = {x, used[0], used[1], p[0], p[1]};
   ls_tensor_id_t y = ls_graph_op(g, &ls_op_bn_apply, NULL, 5, in, NULL);
-  ls_graph_op(g, &ls_op_bn_running, &momentum, 3, (ls_tensor_id_t[]){all[0], all[2], total}, running);
-  for (int k = 0; k < 2; k++)
-    ls_graph_update(g, running[k], p[2 + k]);
   return y;
 }
 
