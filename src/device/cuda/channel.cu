@@ -102,17 +102,36 @@ struct channel_sums {
   float *both, *each[2], *count;
 };
 
+// What a thread needs of its N channels: the block's threads compute it once, side by side. table: room for the block's.
+template <int N, class F>
+__device__ static void channels_of(const F &f, int64_t base, int64_t channels, typename F::channel_t *table,
+                                   typename F::channel_t (&channel)[N]) {
+  int vectors = (int)blockDim.x, threads = vectors * (int)blockDim.y;
+  for (int i = (int)threadIdx.y * vectors + (int)threadIdx.x; i < N * vectors; i += threads)
+    if (base + i < channels) table[i % N * vectors + i / N] = f.of(base + i);
+  __syncthreads();
+#pragma unroll
+  for (int e = 0; e < N; e++)
+    channel[e] = table[e * vectors + (int)threadIdx.x];
+}
+
 // The column's sum over `rows` rows of at(row, column), for the threads below `columns`; added up in an order that depends
-// on the block alone. slice: SUM_THREADS numbers.
+// on the block alone. slice: SUM_THREADS numbers. AT_ONCE of them are on their way together.
 template <class F> __device__ static double column_sum(double *slice, int rows, int columns, F at) {
+  constexpr int AT_ONCE = 16;
   int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x),
       slices = (int)(blockDim.x * blockDim.y) / columns;
-  int c = thread % columns, s = thread / columns;
+  int c = thread % columns;
   double sum = 0;
-  if (s < slices)
-#pragma unroll 8
-    for (int r = s; r < rows; r += slices)
-      sum += at(r, c);
+  for (int r = thread / columns; r < rows && thread / columns < slices; r += AT_ONCE * slices) {
+    double value[AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++)
+      value[k] = at(r + k * slices < rows ? r + k * slices : r, c);
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++)
+      sum += r + k * slices < rows ? value[k] : 0;
+  }
   slice[thread] = sum;
   __syncthreads();
   sum = 0;
@@ -138,26 +157,24 @@ __global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
   int chunk = (rows + (int)gridDim.y - 1) / (int)gridDim.y, begin = (int)blockIdx.y * chunk;
   int end = begin + chunk < rows ? begin + chunk : rows;
   S sum[2][N] = {};
+  typename F::channel_t channel[N];
+  struct {
+    some<T, N> value[WAY][F::INPUTS];
+    bool counts[WAY];
+  } now, next;
+  auto fetch = [&](int r) {
+#pragma unroll
+    for (int k = 0; k < WAY; k++) {
+      int at = r + k * stripes;
+      next.counts[k] = at < end && weight[positions.of((uint32_t)at)] > 0;
+#pragma unroll
+      for (int i = 0; i < F::INPUTS; i++)
+        if (at < end) next.value[k][i] = load<N>(in.of[i] + (int64_t)at * channels + c);
+    }
+  };
+  if (c < channels) fetch(begin + (int)threadIdx.y);
+  channels_of<N>(term, base, channels, (typename F::channel_t *)(stripe + 2 * SUM_THREADS * N), channel);
   if (c < channels) {
-    typename F::channel_t channel[N];
-#pragma unroll
-    for (int e = 0; e < N; e++)
-      channel[e] = term.of(c + e);
-    struct {
-      some<T, N> value[WAY][F::INPUTS];
-      bool counts[WAY];
-    } now, next;
-    auto fetch = [&](int r) {
-#pragma unroll
-      for (int k = 0; k < WAY; k++) {
-        int at = r + k * stripes;
-        next.counts[k] = at < end && weight[positions.of((uint32_t)at)] > 0;
-#pragma unroll
-        for (int i = 0; i < F::INPUTS; i++)
-          if (at < end) next.value[k][i] = load<N>(in.of[i] + (int64_t)at * channels + c);
-      }
-    };
-    fetch(begin + (int)threadIdx.y);
 #pragma unroll 2
     for (int r = begin + (int)threadIdx.y; r < end; r += WAY * stripes) {
       now = next;
@@ -201,10 +218,9 @@ __global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
     count = warp_sum(count);
     if (thread == 0) *out.count = (float)((double)count * (double)(rows / samples));
   }
-  total = column_sum(slice, (int)gridDim.y, columns, [&](int r, int column) {
-    int64_t from = base + column % wide;
-    return from < channels ? __ldcg(part + ((int64_t)r * 2 + column / wide) * channels + from) : 0;
-  });
+  const double *from = part + which % 2 * channels + (to < channels ? to : base);
+  total = column_sum(slice, (int)gridDim.y, columns,
+                     [&](int r, int) { return __ldcg(from + (int64_t)r * 2 * channels); });
   if (mine) {
     float value = (float)(which ? term.second(total, to) : total);
     out.both[which * channels + to] = value;
@@ -226,7 +242,8 @@ static ls_status_t channel_sum_of(ls_stream_t *stream, inputs<T, F::INPUTS> in, 
     return ls_kernel_status(stream, cudaErrorInvalidValue, "batch norm of too many channels or positions");
   if (most > MULTIPROCESSORS * F::RESIDENT / groups) most = MULTIPROCESSORS * F::RESIDENT / groups;
   unsigned parts = grid_for(rows, PART_ROWS, most < 1 ? 1 : most);
-  size_t shared_bytes = SUM_THREADS * (sizeof(double) + 2 * N * sizeof(typename sum_of<T>::type));
+  size_t shared_bytes = SUM_THREADS * (sizeof(double) + 2 * N * sizeof(typename sum_of<T>::type)) +
+                        block.x * N * sizeof(typename F::channel_t);
   for (unsigned first = 0; first < groups; first += SUM_GROUPS) {
     unsigned count = groups - first < SUM_GROUPS ? groups - first : SUM_GROUPS;
     channel_sum_kernel<T, N, F><<<dim3(count, parts), block, shared_bytes, ls_kernel_stream(stream)>>>(
@@ -333,27 +350,28 @@ static ls_status_t rsqrt_eps(ls_stream_t *stream, args_t args) {
 // y[r, c] = f of the inputs' elements there, with what f.of() reads for channel c once and f.at() for row r. A thread has
 // N channels of several rows on their way at once; y may be an input.
 
-constexpr int64_t CHANNEL_BLOCKS = 4096;
+constexpr int64_t CHANNEL_BLOCKS = 8 * MULTIPROCESSORS;
 constexpr int ON_THEIR_WAY = 4; // rows that a thread reads at once
 
 template <class T, int N, class F>
 __global__ void __launch_bounds__(BLOCK, 2)
     channel_map_kernel(T *y, inputs<T, F::INPUTS> in, int rows, int64_t width, F f) {
   constexpr int WAY = ON_THEIR_WAY;
-  int64_t c = N * plane_column();
-  int step = (int)plane_row_step();
-  if (c >= width) return;
-  typename F::channel_t channel[N];
-#pragma unroll
-  for (int e = 0; e < N; e++)
-    channel[e] = f.of(c + e);
-  for (int r = (int)plane_row(); r < rows; r += WAY * step) {
-    some<T, N> value[WAY][F::INPUTS];
+  extern __shared__ float4 shared[];
+  int64_t base = (int64_t)blockIdx.x * blockDim.x * N, c = base + (int)threadIdx.x * N;
+  int step = (int)plane_row_step(), r = c < width ? (int)plane_row() : rows;
+  some<T, N> value[WAY][F::INPUTS];
+  auto fetch = [&] {
 #pragma unroll
     for (int k = 0; k < WAY; k++)
 #pragma unroll
       for (int i = 0; i < F::INPUTS; i++)
         if (r + k * step < rows) value[k][i] = load<N>(in.of[i] + (int64_t)(r + k * step) * width + c);
+  };
+  fetch();
+  typename F::channel_t channel[N];
+  channels_of<N>(f, base, width, (typename F::channel_t *)shared, channel);
+  for (; r < rows; r += WAY * step, fetch())
 #pragma unroll
     for (int k = 0; k < WAY; k++) {
       if (r + k * step >= rows) break;
@@ -369,7 +387,6 @@ __global__ void __launch_bounds__(BLOCK, 2)
       }
       store(y + (int64_t)(r + k * step) * width + c, result);
     }
-  }
 }
 
 template <class T, int N, class F>
@@ -378,7 +395,8 @@ static void channel_map_of(ls_stream_t *stream, T *y, inputs<T, F::INPUTS> in, i
   dim3 block = threads_across(width / N, BLOCK, WARP, &grid.x);
   int64_t most = CHANNEL_BLOCKS / grid.x;
   grid.y = grid_for(rows, block.y * ON_THEIR_WAY, most < 1 ? 1 : most);
-  channel_map_kernel<T, N, F><<<grid, block, 0, ls_kernel_stream(stream)>>>(y, in, rows, width, f);
+  size_t shared_bytes = block.x * N * sizeof(typename F::channel_t);
+  channel_map_kernel<T, N, F><<<grid, block, shared_bytes, ls_kernel_stream(stream)>>>(y, in, rows, width, f);
 }
 
 template <class T, class F>
@@ -444,8 +462,9 @@ template <class F> struct bn_dx_each : channel_each {
     float mean, scale, s1, s2, beta;
   };
   __device__ channel_t of(int64_t c) const {
-    float s2 = rstd[c] * (sums[channels + c] / *count);
-    return {mean[c], gamma[c] * rstd[c], sums[c] / *count, s2, F::PLAIN ? 0 : beta[c]};
+    float each = 1 / *count;
+    return {mean[c], gamma[c] * rstd[c], sums[c] * each, rstd[c] * (sums[channels + c] * each),
+            F::PLAIN ? 0 : beta[c]};
   }
   template <int N> __device__ bool at(int r, int64_t) const { return weight[positions.of((uint32_t)r)] > 0; }
   __device__ float operator()(const channel_t &k, bool counts, int, const float *v) const {
