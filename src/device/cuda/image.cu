@@ -83,7 +83,7 @@ __global__ void max_pool_kernel(const T *x, T *y, unsigned char *place, int rows
         some<T, N> v = load<N>(x + from * p.c + c);
 #pragma unroll
         for (int e = 0; e < N; e++)
-          if (inside && (!any || v[e] > best[e] || (isnan(v[e]) && !isnan(best[e])))) {
+          if (inside && (!any || (!(v[e] <= best[e]) && best[e] == best[e]))) {
             best[e] = v[e];
             best_at.v[e] = (unsigned char)(ky * kw + kx);
           }
@@ -146,6 +146,48 @@ __global__ void pool_dx_kernel(const T *dy, const unsigned char *place, T *dx, i
   }
 }
 
+// Windows of 3 x 3, stride 2: a thread makes the 2 x 2 elements that the same four windows cover, in the padded image from
+// (2 y, 2 x) on. Window (y - 1 + a, x - 1 + b) has of element (u, w) the place (u + 2 - 2 a, w + 2 - 2 b), if it is below 3.
+template <class T, int N>
+__global__ void max_pool_dx_halved_kernel(const T *dy, const unsigned char *place, T *dx, int rows,
+                                          pool_shape p) {
+  int c = N * (int)plane_column();
+  if (c >= p.c) return;
+  for (int r = (int)plane_row(); r < rows; r += (int)plane_row_step()) {
+    pool_shape::place at = p.of(r);
+    some<T, N> v[2][2];
+    some<unsigned char, N> from[2][2];
+    bool reaches[2][2];
+#pragma unroll
+    for (int a = 0; a < 2; a++)
+#pragma unroll
+      for (int b = 0; b < 2; b++) {
+        int oy = at.y - 1 + a, ox = at.x - 1 + b;
+        reaches[a][b] = oy >= 0 && oy < p.oh && ox >= 0 && ox < p.ow;
+        int64_t of = (reaches[a][b] ? ((int64_t)at.n * p.oh + oy) * p.ow + ox : 0) * p.c + c;
+        v[a][b] = load<N>(dy + of);
+        from[a][b] = *(const some<unsigned char, N> *)(place + of);
+      }
+#pragma unroll
+    for (int u = 0; u < 2; u++)
+#pragma unroll
+      for (int w = 0; w < 2; w++) {
+        int y = 2 * at.y + u - p.top, x = 2 * at.x + w - p.left;
+        float sum[N] = {};
+#pragma unroll
+        for (int a = u; a < 2; a++)
+#pragma unroll
+          for (int b = w; b < 2; b++)
+#pragma unroll
+            for (int e = 0; e < N; e++)
+              if (reaches[a][b] && from[a][b].v[e] == (u + 2 - 2 * a) * 3 + w + 2 - 2 * b)
+                sum[e] += v[a][b][e];
+        if (y >= 0 && y < p.h && x >= 0 && x < p.w)
+          store(dx + (((int64_t)at.n * p.h + y) * p.w + x) * p.c + c, sum);
+      }
+  }
+}
+
 static ls_status_t max_pool(ls_stream_t *stream, args_t args) {
   const ls_shape_t &x = args->in[0].shape, &y = args->out[0].shape;
   pool_shape s = pool_of(args, x.dim + 1, y, y);
@@ -171,12 +213,18 @@ static ls_status_t avg_pool(ls_stream_t *stream, args_t args) {
 
 static ls_status_t pool_dx(ls_stream_t *stream, args_t args, const unsigned char *place, const char *op) {
   const ls_shape_t &dy = args->in[0].shape, &dx = args->out[0].shape;
-  pool_shape s = pool_of(args, dx.dim + 1, dy, dx);
-  int64_t rows = dx.dim[0] * s.h * s.w;
+  const int64_t *i = args->attrs->i;
+  bool halved = place && i[0] == 3 && i[1] == 3 && i[2] == 2 && i[3] == 2;
+  ls_shape_t made = dx; // what a thread makes one of
+  if (halved) made.dim[1] = (dx.dim[1] + i[4] + 1) / 2, made.dim[2] = (dx.dim[2] + i[5] + 1) / 2;
+  pool_shape s = pool_of(args, dx.dim + 1, dy, made);
+  int64_t rows = made.dim[0] * made.dim[1] * made.dim[2];
   bool two = (s.kh - 1) / s.sh == 1 && (s.kw - 1) / s.sw == 1;
   if (rows > INT32_MAX / 2) return ls_kernel_status(stream, cudaErrorInvalidValue, op);
   BY_CHANNELS(dy.dtype, s.c, aligned16(in(args, 0), out(args, 0), place), rows,
-              auto *run = two ? pool_dx_kernel<T, N, 2> : pool_dx_kernel<T, N, 0>;
+              auto *run = halved ? max_pool_dx_halved_kernel<T, N>
+                          : two  ? pool_dx_kernel<T, N, 2>
+                                 : pool_dx_kernel<T, N, 0>;
               run<<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(in<T>(args, 0), place, out<T>(args, 0),
                                                                     (int)rows, s))
   return launched(stream, op);

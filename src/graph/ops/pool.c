@@ -311,6 +311,8 @@ static const ls_op_case_t max_dx_cases[] = {
     PLACE_CASE("one", 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1),
     PLACE_CASE("a row is left over", 4, 2, 3, 2, 19, 2, 2, 2, 2, 0, 0, 0, 0, 7, 5),
     PLACE_CASE("overlapping", 9, 2, 3, 3, 5, 3, 3, 2, 2, 0, 0, 0, 0, 7, 8),
+    PLACE_CASE("overlapping, padded", 9, 2, 4, 4, 5, 3, 3, 2, 2, 1, 1, 1, 1, 7, 8),
+    PLACE_CASE("vectors, padded", 9, 3, 5, 4, 24, 3, 3, 2, 2, 1, 1, 1, 1, 9, 8),
     PLACE_CASE("vectors", 9, 3, 4, 3, 24, 3, 3, 2, 2, 0, 0, 0, 0, 9, 8),
     PLACE_CASE("many", 4, 5, 15, 14, 65, 2, 2, 2, 2, 0, 0, 0, 0, 30, 28),
 };
