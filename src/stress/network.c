@@ -163,7 +163,7 @@ static bool over(void *user) {
 typedef struct {
   double loss;
   char hash[33];
-  bool wrong;
+  bool judged, wrong; /* a comparison has ended the training; this rank is one that it names */
 } result_t;
 
 /* Losses are means over the global batch: every rank knows the same ones. */
@@ -172,8 +172,8 @@ static ls_status_t compare(ls_network_t *n, const result_t *own) {
   result_t *all = ls_alloc_array(n->ctx, (size_t)comm->size, sizeof *all);
   ls_status_t status = ls_comm_agree(comm, "stress: losses", all ? LS_OK : LS_ERR_MEMORY);
   if (status == LS_OK) status = ls_comm_gather(comm, "stress: losses", own, sizeof *own, all);
-  n->seen.same = true;
-  for (int r = 0; r < comm->size && status == LS_OK; r++)
+  n->seen.same = !own->wrong;
+  for (int r = 0; r < comm->size && status == LS_OK && !own->judged; r++)
     n->seen.same &= !memcmp(&all[r].loss, &own->loss, sizeof own->loss) && !strcmp(all[r].hash, own->hash);
   ls_free(all);
   return status;
@@ -189,8 +189,10 @@ ls_status_t ls_network_run(ls_network_t *n, double seconds) {
   n->seen.loss_first = r.train_loss_first;
   n->seen.loss = r.train_loss;
   n->seen.finite = status != LS_ERR_NONFINITE && r.skipped_steps == 0;
-  if (status != LS_OK && status != LS_ERR_INTERRUPTED && status != LS_ERR_NONFINITE) return status;
-  result_t own = {.loss = r.train_loss};
+  const bool named = status == LS_ERR_DEVICE, other = status == LS_ERR_COMM && !ls_ctx_error(n->ctx)[0];
+  if (!named && !other && status != LS_OK && status != LS_ERR_INTERRUPTED && status != LS_ERR_NONFINITE)
+    return status;
+  result_t own = {.loss = r.train_loss, .judged = named || other, .wrong = named};
   memcpy(own.hash, r.params_xxh3, sizeof own.hash);
   return compare(n, &own);
 }

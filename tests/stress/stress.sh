@@ -40,6 +40,11 @@ if command -v mpirun >/dev/null 2>&1; then ranks=2; fi
 "$program" stress --seconds 1 --parts none --network "$work/net.yaml" --ranks $ranks >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
 grep -q "^  network .*, 172 parameters, batch 16: [0-9]* steps, .* finite, the same on all ranks" "$work/out" || fail "$(cat "$work/out")"
 [ ! -e "$work/saved" ] || fail "the network was saved"
+if [ $ranks = 2 ]; then
+  got=0
+  LOCKSTEP_FAULT="flip 1 1 always" "$program" stress --seconds 60 --parts none --network "$work/net.yaml" --ranks 2 >"$work/out" 2>"$work/err" || got=$?
+  [ $got = 7 ] && grep -q "^rank 1: .*WRONG: training .*: losses or parameters of the ranks differ" "$work/out" || fail "a flipped bit: $got: $(cat "$work/out" "$work/err")"
+fi
 sed 's/steps: 3/optimizer: {name: sgd, lr: 1e6}/' "$work/net.yaml" >"$work/wild.yaml"
 expect 7 'not sound: results were wrong' stress --seconds 60 --parts none --network "$work/wild.yaml"
 grep -q 'WRONG: training .*wild.yaml: a loss or gradient was not finite' "$work/out" || fail "$(cat "$work/out")"
