@@ -18,6 +18,14 @@ enum { T = CUBLASLT_MATMUL_TILE_64x64 };
 #define DWB(n_, i, o)                                                                                        \
   { .m = (i), .n = (o), .k = (n_), .b_transposed = true }
 
+#define LOW(n_, i, o, transposed)                                                                            \
+  {                                                                                                          \
+    .m = (o), .n = (n_), .k = (i), .type = CUDA_R_16BF, .out_type = CUDA_R_16BF,                             \
+    .a_transposed = (transposed)                                                                             \
+  }
+#define TILES(name, waves_)                                                                                  \
+  { .tile = CUBLASLT_MATMUL_TILE_##name, .split_k = 1, .waves = (waves_) }
+
 static const struct {
   const char *what;
   ls_blas_key_t key;
@@ -65,6 +73,27 @@ static const struct {
      2,
      0},
     {"nothing good: the first", LINEAR(32, 64, 192), {WAY(T, 16, 65536), WAY(T, 8, 65536)}, 2, 0},
+    {"many tiles of 16 bits are small ones",
+     LOW(4096, 768, 3072, true),
+     {TILES(256x128, 2.9f), TILES(128x256, 2.9f), TILES(128x160, 4.7f), TILES(128x128, 5.8f)},
+     4,
+     3},
+    {"or nearly, where nothing is transposed",
+     LOW(16384, 768, 3072, false),
+     {TILES(256x128, 11.6f), TILES(128x256, 11.6f), TILES(128x160, 18.7f)},
+     3,
+     2},
+    {"else not", LOW(16384, 768, 3072, true), {TILES(256x128, 11.6f), TILES(128x160, 18.7f)}, 2, 0},
+    {"few tiles are large ones",
+     LOW(4096, 512, 1536, true),
+     {TILES(192x128, 1.9f), TILES(128x128, 2.9f)},
+     2,
+     0},
+    {"and those of long sums",
+     LOW(16384, 50264, 768, false),
+     {TILES(256x128, 2.9f), TILES(128x128, 5.8f)},
+     2,
+     0},
     {"one way", LINEAR(16, 256, 128), {WAY(T, 528, 4326595)}, 1, 0},
 };
 

@@ -3,12 +3,16 @@
 
 #include "device/cuda/block.cuh"
 
-// A thread has N neighbouring columns, a block COLUMNS threads side by side and one part of the rows; its STRIPES rows of
-// threads are added up in order. With more than one part the parts go to scratch as f32 (part, term, column) and a second
-// kernel adds them up.
+// A thread has N neighbouring columns and one part of the rows, a block ACROSS threads side by side. The block's threads of a
+// column are added up in order. With more than one part these go to scratch as f32 (part, term, column), and the last block of
+// the same columns adds them up; where the columns are too many to count their blocks, a second kernel does.
 
-enum { COLUMNS = 32, STRIPES = 8, PART_ROWS = 32, PART_MAX = 128, JOINED = WARP };
-static_assert(COLUMNS == WARP, "a warp has a column");
+enum {
+  PART_ROWS = 128,
+  PART_MAX = 64,
+  PART_BLOCKS = 800, // fill any GPU of today
+  COUNTERS = LS_KERNEL_COUNTER_BYTES / (int)sizeof(unsigned),
+};
 
 template <class T> struct plain_term {
   static constexpr int COUNT = 1;
@@ -30,58 +34,81 @@ struct outputs {
   __device__ float *to(int64_t k) const { return k == 0 ? first : second; }
 };
 
-template <int N, class F>
-__global__ void column_sum_kernel(F terms, outputs out, float *partial, int64_t rows, int64_t width) {
-  __shared__ float stripe[STRIPES][F::COUNT][COLUMNS * N];
-  int64_t c = ((int64_t)blockIdx.x * COLUMNS + threadIdx.x) * N;
+template <int N, int ACROSS, class F>
+__global__ void __launch_bounds__(BLOCK)
+    column_sum_kernel(F terms, outputs out, float *partial, unsigned *arrived, int64_t rows, int64_t width) {
+  constexpr int STRIPES = BLOCK / ACROSS, SIDE = ACROSS * N, ITEMS = F::COUNT * SIDE, TEAMS = BLOCK / ITEMS;
+  static_assert(ITEMS <= BLOCK && TEAMS <= WARPS, "a thread has a sum of the block's columns");
+  __shared__ float part[WARPS][ITEMS];
+  int x = threadIdx.x % ACROSS, warp = threadIdx.x / WARP;
+  int64_t first = (int64_t)blockIdx.x * SIDE, c = first + x * N;
   int64_t chunk = (rows + gridDim.y - 1) / gridDim.y;
   int64_t begin = blockIdx.y * chunk, end = begin + chunk < rows ? begin + chunk : rows;
   float sum[F::COUNT][N] = {};
   if (c < width)
 #pragma unroll 4
-    for (int64_t r = begin + threadIdx.y; r < end; r += STRIPES)
+    for (int64_t r = begin + threadIdx.x / ACROSS; r < end; r += STRIPES)
       terms.template add<N>(r * width + c, r, sum);
 #pragma unroll
   for (int k = 0; k < F::COUNT; k++)
 #pragma unroll
-    for (int e = 0; e < N; e++)
-      stripe[threadIdx.y][k][threadIdx.x * N + e] = sum[k][e];
-  __syncthreads();
-  for (int i = threadIdx.y * COLUMNS + threadIdx.x; i < F::COUNT * COLUMNS * N; i += STRIPES * COLUMNS) {
-    int k = i / (COLUMNS * N), at = i % (COLUMNS * N);
-    int64_t to = (int64_t)blockIdx.x * (COLUMNS * N) + at;
-    if (to >= width) continue;
-    float total = 0;
+    for (int e = 0; e < N; e++) {
 #pragma unroll
-    for (int s = 0; s < STRIPES; s++)
-      total += stripe[s][k][at];
-    if (gridDim.y == 1)
-      out.to(k)[to] = total;
-    else
-      partial[((int64_t)blockIdx.y * F::COUNT + k) * width + to] = total;
+      for (int lane = ACROSS; lane < WARP; lane *= 2)
+        sum[k][e] += __shfl_xor_sync(0xffffffffu, sum[k][e], lane);
+      if (threadIdx.x % WARP < ACROSS) part[warp][k * SIDE + x * N + e] = sum[k][e];
+    }
+  __syncthreads();
+  int item = threadIdx.x % ITEMS, team = threadIdx.x / ITEMS, term = item / SIDE;
+  int64_t column = first + item % SIDE;
+  bool mine = column < width && team < TEAMS;
+  float total = 0;
+#pragma unroll
+  for (int w = 0; w < WARPS; w++)
+    total += part[w][item];
+  if (gridDim.y == 1) {
+    if (mine && team == 0) out.to(term)[column] = total;
+    return;
   }
+  if (mine && team == 0) partial[((int64_t)blockIdx.y * F::COUNT + term) * width + column] = total;
+  if (!arrived || !last_of(arrived + blockIdx.x, gridDim.y)) return;
+  total = 0;
+  if (mine)
+#pragma unroll 8
+    for (unsigned p = team; p < gridDim.y; p += TEAMS)
+      total += __ldcg(partial + ((int64_t)p * F::COUNT + term) * width + column);
+  __syncthreads();
+  if (team < TEAMS) part[team][item] = total;
+  __syncthreads();
+  if (!mine || team > 0) return;
+  total = 0;
+#pragma unroll
+  for (int t = 0; t < TEAMS; t++)
+    total += part[t][item];
+  out.to(term)[column] = total;
 }
 
-// A block has COLUMNS columns; its JOINED rows of threads take the parts in turns, then a warp has a column.
+// A block has 32 columns; its warps take the parts in turns, then a warp has a column.
 static __global__ void column_sum_join(const float *partial, outputs out, int64_t width, int terms,
                                        int parts) {
-  __shared__ float stripe[JOINED][COLUMNS + 1];
-  int64_t first = (int64_t)blockIdx.x * COLUMNS, i = first + threadIdx.x;
+  __shared__ float stripe[WARP][WARP + 1];
+  int x = threadIdx.x, y = threadIdx.y;
+  int64_t first = (int64_t)blockIdx.x * WARP, i = first + x;
   float sum = 0;
   if (i < width * terms)
 #pragma unroll 8
-    for (int p = threadIdx.y; p < parts; p += JOINED)
+    for (int p = y; p < parts; p += WARP)
       sum += partial[(int64_t)p * terms * width + i];
-  stripe[threadIdx.y][threadIdx.x] = sum;
+  stripe[y][x] = sum;
   __syncthreads();
-  i = first + threadIdx.y;
-  sum = warp_sum(stripe[threadIdx.x][threadIdx.y]);
-  if (threadIdx.x == 0 && i < width * terms) out.to(i / width)[i % width] = sum;
+  i = first + y;
+  sum = warp_sum(stripe[x][y]);
+  if (x == 0 && i < width * terms) out.to(i / width)[i % width] = sum;
 }
 
 static int join(ls_kernel_stream_t stream, const float *partial, outputs out, int64_t width, int terms,
                 int parts) {
-  column_sum_join<<<(unsigned)((width * terms + COLUMNS - 1) / COLUMNS), dim3(COLUMNS, JOINED), 0, stream>>>(
+  column_sum_join<<<(unsigned)((width * terms + WARP - 1) / WARP), dim3(WARP, WARP), 0, stream>>>(
       partial, out, width, terms, parts);
   return launched();
 }
@@ -90,18 +117,18 @@ static int join(ls_kernel_stream_t stream, const float *partial, outputs out, in
 template <class F>
 static int column_sum(ls_kernel_stream_t stream, void *scratch, F terms, outputs out, int64_t rows,
                       int64_t width) {
-  constexpr int N = WIDE<typename F::type>;
+  constexpr int N = WIDE<typename F::type>, LONG = 8;
   if (width <= 0) return cudaSuccess;
+  bool wide = terms.aligned() && width % N == 0 && width >= LONG * N;
+  int64_t across = wide ? LONG * N : WARP, blocks = (width + across - 1) / across;
   int64_t fit = 2 * (int64_t)LS_KERNEL_PARTIAL_MAX / (F::COUNT * width);
-  int64_t parts = (rows + PART_ROWS - 1) / PART_ROWS;
-  if (parts > PART_MAX) parts = PART_MAX;
+  int64_t parts = PART_BLOCKS / blocks < PART_MAX ? PART_BLOCKS / blocks : PART_MAX;
   if (parts > fit) parts = fit;
-  if (parts < 1) parts = 1;
+  parts = grid_for(rows, PART_ROWS, parts > 1 ? parts : 1);
   float *partial = (float *)partial_of(scratch);
-  bool wide = terms.aligned() && width % N == 0 && width >= COLUMNS * N;
-  auto *kernel = wide ? column_sum_kernel<N, F> : column_sum_kernel<1, F>;
-  int64_t across = wide ? COLUMNS * N : COLUMNS;
-  dim3 grid((unsigned)((width + across - 1) / across), (unsigned)parts);
-  kernel<<<grid, dim3(COLUMNS, STRIPES), 0, stream>>>(terms, out, partial, rows, width);
-  return parts > 1 ? join(stream, partial, out, width, F::COUNT, (int)parts) : launched();
+  unsigned *arrived = blocks <= COUNTERS ? counter_of(scratch) : nullptr;
+  auto *kernel = wide ? column_sum_kernel<N, LONG, F> : column_sum_kernel<1, WARP, F>;
+  kernel<<<dim3((unsigned)blocks, (unsigned)parts), BLOCK, 0, stream>>>(terms, out, partial, arrived, rows,
+                                                                        width);
+  return parts > 1 && !arrived ? join(stream, partial, out, width, F::COUNT, (int)parts) : launched();
 }

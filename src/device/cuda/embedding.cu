@@ -176,7 +176,7 @@ template <class I> static void sparse_dw(ls_stream_t *stream, args_t args) {
 // (part, row, column), and a second kernel adds them up.
 
 constexpr int ROWS = 4, AHEAD = 4;
-constexpr int64_t PART_IDS = 256, MOST_PARTS = 64;
+constexpr int64_t PART_IDS = 256, MOST_PARTS = 64, SMALL = 1024;
 constexpr int64_t FEW_ROWS = 16, FEW_PART_IDS = 16,
                   FEW_MOST_PARTS = 512; // then a warp gets most ids of its part
 
@@ -230,8 +230,8 @@ __global__ void embedding_dw_kernel(const T *dy, const I *ids, float *dw, int64_
 
 template <class I> static void dense_dw(ls_stream_t *stream, args_t args) {
   int64_t count = in_count(args, 1), rows = args->out[0].shape.dim[0], width = args->out[0].shape.dim[1];
-  int64_t each =
-      width <= 8 * WARP ? 8 : 24; // a warp that has more columns looks at the ids for fewer of them again
+  // A warp that has more columns looks at the ids for fewer of them again, but a small table has few warps.
+  int64_t each = width <= 8 * WARP || rows <= SMALL ? 8 : 24;
   size_t workspace_bytes;
   float *workspace = (float *)ls_kernel_workspace(stream, &workspace_bytes), *dw = out(args, 0);
   int64_t fit = (int64_t)(workspace_bytes / sizeof(float)) / (rows * width);

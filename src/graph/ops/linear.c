@@ -270,6 +270,7 @@ static const ls_op_case_t dwb_cases[] = {
     DWB_CASE("one output", 33, 65, 1, 5e-6),
     DWB_CASE("blocks and tails", 67, 131, 97, 1e-5),
     DWB_CASE("many rows", 517, 33, 17, 2e-5),
+    DWB_CASE("many rows and outputs", 260, 3, 4168, 2e-5),
     DWB_CASE("medium", 16, 799, 256, 1e-5),
 };
 
