@@ -327,10 +327,12 @@ static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_o
   bool verdict = status == LS_OK || status == LS_ERR_BELOW || status == LS_ERR_DEVICE;
   if (launched && !verdict)
     ls_comm_mpi_abort(ls_status_exit_code(status)); /* the others may be waiting for this rank */
+  rank = control->rank;
   ls_comm_destroy(control);
-  if (status == LS_OK && cli_stop_requested())
-    return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
-  return status;
+  if (status != LS_OK || !cli_stop_requested()) return status;
+  return rank > 0
+             ? LS_ERR_INTERRUPTED
+             : ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {

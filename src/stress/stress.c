@@ -304,6 +304,8 @@ static ls_status_t burn(run_t *s) {
     status = ls_comm_agree(s->control, "stress: loads of the host", ls_host_start(s->host));
   if (status == LS_OK) status = rounds(s, share * s->o->seconds);
   if (status == LS_OK && s->network) status = train(s);
+  if (status == LS_OK && s->network && s->fill) /* what training has left of it */
+    status = ls_fill_sweep(s->fill, (int64_t)(sweep_share * round_s * 1e9), &s->plant_memory);
   ls_status_t host = ls_host_stop(s->host);
   if (status == LS_OK) status = ls_comm_agree(s->control, "stress: loads of the host", host);
   ls_host_report(s->host, &s->own);

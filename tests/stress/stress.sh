@@ -20,7 +20,11 @@ if command -v mpirun >/dev/null 2>&1; then
 fi
 # a file is written and read back, nothing of it stays, and what fails is named
 mkdir "$work/disk"
+echo '{"t": 0, "gpu_power_limited": 1, "gpu_clock_mhz": 1485, "gpu_clock_most_mhz": 1980}' >"$work/capped.jsonl"
+export LOCKSTEP_NVML="$work/capped.jsonl" # a power cap beside it
 expect 7 'not sound: results were wrong' stress --seconds 1 --parts compute --disk "$work/disk:4M" --plant disk:0
+unset LOCKSTEP_NVML
+grep -q 'products .* at the 75 % of the clock that the power cap leaves' "$work/out" || fail "$(cat "$work/out")"
 grep -q "^  disk  *$work/disk, a file of 4.19 MB, .*, 1 wrong word$" "$work/out" || fail "$(cat "$work/out")"
 [ -z "$(ls -A "$work/disk")" ] || fail "left behind: $(ls -A "$work/disk")"
 expect 5 'asked for, .* MB free' stress --seconds 1 --parts compute --disk "$work/disk:900T"
