@@ -162,14 +162,48 @@ static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, ls_cuda_conv_t 
                  ls_shape_text(c->x, text), dnn->cudnnGetErrorString(r));
 }
 
+/* A window of one position that skips positions is a product of those that it takes. They are gathered first where they
+ * are few numbers each, for which cuDNN is many times slower, and the workspace has room for them and for the product. */
+enum { FEW_CHANNELS = 64, PRODUCT_BYTES = 4 << 20 };
+
+static ls_status_t try_gathered(ls_stream_t *stream, const ls_kernel_args_t *args, bool *done) {
+  ls_cuda_stream_t *s = ls_cuda_stream(stream);
+  ls_attrs_t attrs = *args->attrs;
+  ls_tensor_t in[] = {args->in[0], args->in[1]};
+  const int64_t *to = args->out[0].shape.dim, sh = attrs.i[0], sw = attrs.i[1];
+  attrs.i[0] = attrs.i[1] = 1;
+  in[0].shape.dim[1] = to[1];
+  in[0].shape.dim[2] = to[2];
+  in[0].data = s->workspace;
+  size_t each = (size_t)in[0].shape.dim[3] * ls_dtype_bytes(in[0].shape.dtype);
+  size_t taken = (ls_shape_bytes(&in[0].shape) + 255) & ~(size_t)255;
+  *done = ls_cuda_conv_is_product(&attrs, &in[1].shape) && in[0].shape.dim[3] <= FEW_CHANNELS &&
+          each % 16 == 0 && (uintptr_t)args->in[0].data % 16 == 0 && taken > 0 &&
+          taken + PRODUCT_BYTES <= s->workspace_bytes;
+  if (!*done) return LS_OK;
+  int error = ls_kernel_take_positions(s->handle, &args->in[0], &in[0], (int)sh, (int)sw);
+  if (error) return ls_kernel_status(stream, error, "conv2d");
+  ls_kernel_args_t product = *args;
+  product.in = in;
+  product.attrs = &attrs;
+  s->workspace = (char *)s->workspace + taken;
+  s->workspace_bytes -= taken;
+  ls_status_t status = ls_cuda_conv_product(stream, &product, LS_CUDA_CONV);
+  s->workspace = in[0].data;
+  s->workspace_bytes += taken;
+  return status;
+}
+
 /* `own` does it where neither cuBLASLt nor cuDNN does. */
 static ls_status_t convolve(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cuda_conv_t pass,
                             const ls_tensor_t *x, const ls_tensor_t *w, const ls_tensor_t *y,
                             ls_kernel_fn own) {
   if (ls_cuda_conv_is_product(args->attrs, &w->shape)) return ls_cuda_conv_product(stream, args, pass);
   conv_t c = {args->attrs, &x->shape, &w->shape, &y->shape};
-  bool done;
-  ls_status_t status = try_dnn(stream, &c, pass, x->data, w->data, y->data, &done);
+  bool done = false;
+  ls_status_t status = pass == LS_CUDA_CONV ? try_gathered(stream, args, &done) : LS_OK;
+  if (status || done) return status;
+  status = try_dnn(stream, &c, pass, x->data, w->data, y->data, &done);
   if (status || !done) return status ? status : own(stream, args);
   if (pass != LS_CUDA_CONV_DW || x->shape.dtype == w->shape.dtype) return LS_OK;
   ls_tensor_t low = {ls_cuda_stream(stream)->workspace, w->shape};

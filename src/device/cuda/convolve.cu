@@ -284,6 +284,29 @@ bool ls_kernel_conv_few(const ls_attrs_t *attrs, const ls_shape_t *x, const ls_s
   return shape_of(&args, *x, *w, *y, &s) && few_channels(s, x->dtype);
 }
 
+// Every sh-th row and sw-th column of images of `vectors` x 16 bytes a position.
+__global__ void take_positions_kernel(const uint4 *x, uint4 *y, int rows, int vectors, int oh, int ow, int h,
+                                      int w, int sh, int sw) {
+  int c = (int)plane_column();
+  if (c >= vectors) return;
+  for (int r = (int)plane_row(); r < rows; r += (int)plane_row_step()) {
+    spot at = spot_of(r, rows, oh, ow);
+    y[(int64_t)r * vectors + c] = x[(((int64_t)at.n * h + at.y * sh) * w + at.x * sw) * vectors + c];
+  }
+}
+
+int ls_kernel_take_positions(ls_kernel_stream_t stream, const ls_tensor_t *x, const ls_tensor_t *y, int sh,
+                             int sw) {
+  const int64_t *from = x->shape.dim, *to = y->shape.dim;
+  int rows = (int)(to[0] * to[1] * to[2]),
+      vectors = (int)(to[3] * (int64_t)ls_dtype_bytes(y->shape.dtype) / 16);
+  plane p = plane_for(rows, vectors);
+  take_positions_kernel<<<p.grid, p.block, 0, stream>>>((const uint4 *)x->data, (uint4 *)y->data, rows,
+                                                        vectors, (int)to[1], (int)to[2], (int)from[1],
+                                                        (int)from[2], sh, sw);
+  return launched();
+}
+
 static ls_status_t too_large(ls_stream_t *stream, const char *op) {
   return ls_kernel_status(stream, cudaErrorInvalidValue, op);
 }

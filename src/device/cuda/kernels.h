@@ -52,6 +52,9 @@ int ls_kernel_fill(ls_kernel_stream_t stream, float value, float *y, int64_t cou
 /* out[c] = sum over rows of x (rows, width), a float of any size. */
 int ls_kernel_column_sum(ls_kernel_stream_t stream, void *scratch, const ls_tensor_t *x, float *out,
                          int64_t rows, int64_t width);
+/* y (n, oh, ow, c): of images x (n, h, w, c) every sh-th row and sw-th column; 16 bytes divide a position. */
+int ls_kernel_take_positions(ls_kernel_stream_t stream, const ls_tensor_t *x, const ls_tensor_t *y, int sh,
+                             int sw);
 /* out[i] = sum of part[p * count + i], in an order that depends on the counts alone. */
 int ls_kernel_add_parts(ls_stream_t *stream, const float *part, float *out, int64_t count, int parts);
 /* first[i] = sum of part[2 p * count + i], second[i] = sum of part[(2 p + 1) * count + i]. */

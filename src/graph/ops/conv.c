@@ -188,6 +188,7 @@ static const ls_op_case_t conv_cases[] = {
     CASE("depthwise, vectors, five by five, stride", X(2, 8, 11, 8), X(8, 5, 5, 1), 5e-6, 0,
          DEPTHWISE(8, 2, 1)),
     CASE("padding wider than the image", X(1, 2, 2, 2), X(3, 5, 5, 2), 5e-6, 5e-3, 1, 1, 4, 4, 4, 4, 1, 1, 1),
+    CASE("positions with a stride", X(3, 9, 14, 24), X(40, 1, 1, 24), 5e-6, 0, 2, 3, 0, 0, 0, 0, 1, 1, 1),
     CASE("three channels", X(2, 9, 32, 3), X(64, 7, 7, 3), 5e-6, 0, HALVED(3)),
     CASE("three channels, small windows", X(3, 10, 32, 3), X(32, 3, 3, 3), 5e-6, 0, HALVED(1)),
     CASE("three channels, even padding", X(1, 6, 64, 3), X(32, 7, 7, 3), 5e-6, 0, 2, 2, 4, 2, 2, 4, 1, 1, 1),
