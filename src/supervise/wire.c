@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum { TOKEN_BYTES = LS_WEB_TOKEN_BYTES - 1 };
+#define AGE_NS_MAX INT64_C(1000000000000000000)
 
 /* The line that is whole; NULL: none is yet. */
 static const char *whole_line(ls_wire_t *w) {
@@ -88,7 +89,8 @@ bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *r) {
       sscanf(words, "rank %d %c %d %" SCNd64 " %" SCNd64 " %" SCNu64 " %" SCNu64 " %d %" SCNd64 " %d %d%n",
              &r->rank, &state, &phase, &k->step, &age_ns, &k->entered, &k->left, &error, &error_age_ns,
              &k->pid, &k->parent, &end);
-  if (got != 11 || words[end] || phase < 0 || phase >= LS_PAGE_PHASES || age_ns < 0 || age_ns > now_ns)
+  if (got != 11 || words[end] || phase < 0 || phase >= LS_PAGE_PHASES || age_ns < 0 || age_ns > now_ns ||
+      error_age_ns < -AGE_NS_MAX || error_age_ns > AGE_NS_MAX)
     return false;
   k->phase = (ls_page_phase_t)phase;
   k->error = (ls_status_t)error;

@@ -34,6 +34,12 @@ static void not_text(void) {
 static void a_zero_byte(void) {
   put("c.yaml", "model: a\0b\n", 11);
 }
+static void hosts_of_mpich(void) {
+  put_text("hosts", "a # the first\nb:2 x\n");
+}
+static void no_hosts(void) {
+  put_text("hosts", "# none\n\n");
+}
 static void a_folder(void) {
   mkdir("c.yaml", 0777);
 }
@@ -152,6 +158,20 @@ const row_t rows_config[] = {
      .expect = {"c.yaml:3:22", "`directory` in train.checkpoint"}},
     {"unknown in parallel", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {rank: 2}\n",
      .expect = {"c.yaml:4:12", "did you mean `ranks`"}},
+    {"a host that is an option of ssh", CONFIG,
+     .config = MODEL SAMPLES TRAIN "parallel: {hosts: [{name: -oProxyCommand=x}]}\n",
+     .expect = {"c.yaml:4:27", "parallel.hosts.name", "letters, digits"}},
+    {"a host twice", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {hosts: [{name: a}, {name: a}]}\n",
+     .expect = {"c.yaml:4:31", "a stands there twice; give it more slots"}},
+    {"hosts that are no list", CONFIG, .config = MODEL SAMPLES TRAIN "parallel: {hosts: {name: a}}\n",
+     .expect = {"c.yaml:4:19", "a list of at most 1024 hosts"}},
+    {"too few slots", CONFIG,
+     .config = MODEL SAMPLES TRAIN "parallel: {ranks: 4, hosts: [{name: a, slots: 3}]}\n",
+     .expect = {"c.yaml:4:22", "3 slots, too few for 4 ranks"}},
+    {"a file of hosts with another word", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
+     .files = hosts_of_mpich, .expect = {"hosts:2: ", "NAME slots=N", "b:2"}},
+    {"a file without hosts", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD, .files = no_hosts,
+     .expect = {"hosts: names no host"}},
     {"unknown preset", CONFIG, .config = "model: {preset: mlp-medum}\n" SAMPLES,
      .expect = {"c.yaml:1:17", "did you mean `mlp-medium`"}},
     {"unknown loss", CONFIG,

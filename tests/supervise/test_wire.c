@@ -123,7 +123,8 @@ static void words_that_are_no_ranks_are_refused(void **state) {
                                       "rank 1 r 99 5 100 1 1 0 0 10 9",
                                       "rank 1 r -1 5 100 1 1 0 0 10 9",
                                       "rank 1 r 3 5 -7 1 1 0 0 10 9",
-                                      "rank 1 r 3 5 91000 1 1 0 0 10 9"};
+                                      "rank 1 r 3 5 91000 1 1 0 0 10 9",
+                                      "rank 1 r 3 5 1 1 1 0 -9223372036854775808 10 9"};
   ls_wire_rank_t got;
   (void)state;
   assert_true(ls_wire_read_rank("rank 1 e 3 5 100 1 1 0 0 10 9", 90000, &got));
