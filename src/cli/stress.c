@@ -220,7 +220,8 @@ static void show_device(const ls_stress_device_t *d) {
   if (d->product_count > 0) {
     printf("  utilization     %s (target %.0f %%)", ratio(d->busy_ratio, text),
            100 * ls_stress_targets.utilization);
-    printf(isnan(d->nvml_ratio) ? "\n" : "; NVML: %s\n", ratio(d->nvml_ratio, text));
+    if (!isnan(d->nvml_ratio)) printf("; NVML: %s", ratio(d->nvml_ratio, text));
+    putchar('\n');
   }
   show_memory(&d->memory, "memory     ");
   show_memory(&d->host_memory, "host memory");
