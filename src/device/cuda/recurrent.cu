@@ -19,7 +19,7 @@ namespace cg = cooperative_groups;
 //   what was sent arrives: an empty exchange among 6 blocks takes 0.4 us             800
 // about 0.75 us, 45 us for 60 positions; with 4 chunks of 4 samples (256 in all) 4 x 1,100 cycles, 2.2 us, 133 us.
 
-enum { UNITS = 32, SHARERS = 16, CHAIN_THREADS = UNITS / 2 * SHARERS };
+enum { UNITS = 32, SHARERS = 16, CHAIN_THREADS = UNITS / 2 * SHARERS, BLOCKS_MAX = 8, CHUNKS_MAX = 4 };
 
 // N neighbours from shared memory.
 template <int N> __device__ static void read(float (&v)[N], const float *from) {
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
   float *outputs = (float *)shared;                  // two positions in turn: (chunks, C UNITS, S)
   float *states = outputs + 2 * chunks * P::OUTPUTS; // (chunks, V, threads)
   arrivals_t *arrivals = (arrivals_t *)(states + chunks * P::V * CHAIN_THREADS); // of outputs, likewise
-  int h = (int)k.h, sharer = threadIdx.x % SHARERS, pair = threadIdx.x / SHARERS;
+  int h = k.h, sharer = threadIdx.x % SHARERS, pair = threadIdx.x / SHARERS;
   int first = (int)cluster.block_rank() * UNITS + 2 * pair;
   float weight[P::DEPTH][OP::GATES][2];
 #pragma unroll
@@ -78,17 +78,19 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
     }
   int slot = sharer / 4, unit = first + sharer / 2 % 2, s0 = sharer % 2 * P::V;
   int64_t sample = (int64_t)(blockIdx.x / C) * chunks * S + s0;
+  op = op.from(sample * k.t, h);
+  int left = unit < h ? k.left(sample) : 0;
   float in[P::V] = {};
-  auto fetch = [&](int64_t step, int chunk) {
+  auto fetch = [&](int step, int chunk) {
 #pragma unroll
     for (int v = 0; v < P::V; v++) {
-      int64_t from = sample + chunk * S + v;
-      in[v] = unit < h && from < k.n ? op.load_slot(k.row(from, step), h, unit, slot) : 0;
+      int at = chunk * S + v;
+      in[v] = at < left ? op.load_slot(at * k.t + k.position(step), h, unit, slot) : 0;
     }
   };
   fetch(0, 0);
   cluster.sync();
-  for (int64_t step = 0; step < k.t; step++)
+  for (int step = 0; step < k.t; step++)
     for (int chunk = 0; chunk < chunks; chunk++) {
       arrivals_t *arrived = arrivals + 2 * chunk;
       float *now = outputs + ((step & 1) * chunks + chunk) * P::OUTPUTS;
@@ -133,8 +135,8 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
       if (!last || step + 1 < k.t) fetch(step + last, last ? 0 : chunk + 1);
 #pragma unroll
       for (int v = 0; v < P::V; v++)
-        if (unit < h && sample + chunk * S + v < k.n)
-          op.keep_slot(k.row(sample + chunk * S + v, step), h, unit, slot, kept[v]);
+        if (chunk * S + v < left)
+          op.keep_slot((chunk * S + v) * k.t + k.position(step), h, unit, slot, kept[v]);
     }
   cluster.sync(); // nobody leaves while others may still send
 #else
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
 // A block multiplies the gradients of its own units' gates; the products are parts of all units' sums, and go to the
 // block that has the unit. SHARERS lanes share two units of every block. A lane is left with V sums of one of these.
 template <class OP, int C, int S> struct chain_dx_plan {
-  static constexpr int FACTORS = OP::GATES * UNITS, DEPTH = FACTORS / SHARERS, V = S, BLOCKS = 8;
+  static constexpr int FACTORS = OP::GATES * UNITS, DEPTH = FACTORS / SHARERS, V = S;
   static constexpr int SUMS = C * UNITS * S;
   static constexpr size_t bytes(int chunks) {
     return (size_t)chunks * (2 * sizeof(arrivals_t) + (2 * SUMS + S * UNITS) * sizeof(float)) +
@@ -160,8 +162,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
   typedef chain_dx_plan<OP, C, S> P;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
-  int h = (int)k.h, rank = (int)cluster.block_rank(), sharer = threadIdx.x % SHARERS,
-      pair = threadIdx.x / SHARERS;
+  int h = k.h, rank = (int)cluster.block_rank(), sharer = threadIdx.x % SHARERS, pair = threadIdx.x / SHARERS;
   float *factors = (float *)shared;           // two in turn, (gate, UNITS, S): d of this block's units
   float *sums = factors + 2 * P::FACTORS * S; // two positions in turn: (chunks, C, UNITS, S)
   arrivals_t *arrivals = (arrivals_t *)(sums + 2 * chunks * P::SUMS); // of sums, likewise
@@ -191,22 +192,25 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
   int64_t sample = (int64_t)(blockIdx.x / C) * chunks * S + s;
   float *states = (float *)(arrivals + 2 * chunks) + threadIdx.x; // (chunks, S UNITS)
   typename OP::in_t in = {};
-  auto fetch = [&](int64_t step, int chunk) {
-    int64_t from = sample + chunk * S;
-    if (s < S && unit < h && from < k.n) in = op.load(k.row(from, step), k.row(from, step - 1), h, unit);
+  op = op.from(sample * k.t, h);
+  int left = s < S && unit < h ? k.left(sample) : 0;
+  auto fetch = [&](int step, int chunk) {
+    int first = chunk * S * k.t, before = k.position(step - 1);
+    if (chunk * S < left)
+      in = op.load(first + k.position(step), before == NONE ? NONE : first + before, h, unit);
   };
   for (int i = 0; i < chunks && s < S; i++)
     states[i * S * UNITS] = 0;
   fetch(k.t - 1, 0);
   cluster.sync();
   int turn = 0;
-  for (int64_t step = k.t - 1; step >= 0; step--)
+  for (int step = k.t - 1; step >= 0; step--)
     for (int chunk = 0; chunk < chunks; chunk++, turn ^= 1) {
-      int64_t done = k.t - 1 - step; // positions
+      int done = k.t - 1 - step; // positions
       arrivals_t *arrived = arrivals + 2 * chunk;
       const float *now = sums + ((done & 1) * chunks + chunk) * P::SUMS;
       float *next = sums + ((~done & 1) * chunks + chunk) * P::SUMS, *mine = factors + turn * P::FACTORS * S;
-      bool real = s < S && unit < h && sample + chunk * S < k.n;
+      bool real = chunk * S < left;
       if (done > 0) {
         arrivals_wait(arrived + (done & 1), chain_t::parity(done));
         if (threadIdx.x == 0) arrivals_expect(arrived + (done & 1), P::SUMS * (int)sizeof(float));
@@ -222,11 +226,9 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
         for (int g = 0; g < OP::GATES; g++)
           mine[(g * UNITS + u) * S + s] = kept.d[g];
       }
-      bool last = chunk + 1 == chunks;
-      if (!last || step > 0) fetch(step - last, last ? 0 : chunk + 1);
       __syncthreads();
       if (step > 0) {
-        float sum[P::BLOCKS * 2 * S] = {};
+        float sum[BLOCKS_MAX * 2 * S] = {};
 #pragma unroll
         for (int i = 0; i < P::DEPTH; i++) {
           float v[S];
@@ -239,7 +241,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
               for (int j = 0; j < S; j++)
                 sum[(c * 2 + e) * S + j] += weight[i][c][e] * v[j];
         }
-        add_shared<P::BLOCKS * 2 * S>(sum);
+        add_shared<BLOCKS_MAX * 2 * S>(sum);
         float total[P::V];
 #pragma unroll
         for (int v = 0; v < P::V; v++)
@@ -248,7 +250,9 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
           send<P::V>(total, next + (rank * UNITS + 2 * pair + sharer % 2) * S, arrived + (~done & 1),
                      sharer / 2);
       }
-      if (real) op.keep(k.row(sample + chunk * S, step), h, unit, kept);
+      bool last = chunk + 1 == chunks;
+      if (!last || step > 0) fetch(step - last, last ? 0 : chunk + 1);
+      if (real) op.keep(chunk * S * k.t + k.position(step), h, unit, kept);
     }
   cluster.sync(); // nobody leaves while others may still send
 #else
@@ -256,15 +260,15 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
 #endif
 }
 
-// As few samples in a cluster as let all clusters run at once: a GPU of 132 multiprocessors places clusters on 120 of them.
-// cudaErrorNotSupported: the GPU, or this build, has no clusters.
-enum { PLACES = 120, CHUNKS_MAX = 4 };
+// As few samples in a cluster as let all clusters run at once. places: how many clusters of so many blocks a GPU of 132
+// multiprocessors places (cudaOccupancyMaxActiveClusters on an H200). cudaErrorNotSupported: the GPU, or this build, has no
+// clusters.
+static const int places[BLOCKS_MAX + 1] = {0, 132, 66, 39, 30, 22, 17, 15, 15};
 
 template <class OP, int C, int S>
 static int cluster_as(cudaStream_t stream, OP op, const float *w, const chain_t &k) {
-  int64_t each = (k.n * C + PLACES - 1) / PLACES;
-  int chunks = (int)((each + S - 1) / S);
-  if (chunks > CHUNKS_MAX) chunks = CHUNKS_MAX;
+  int64_t needed = (k.n + places[C] * S - 1) / (places[C] * S);
+  int chunks = needed < CHUNKS_MAX ? (int)needed : (int)CHUNKS_MAX;
   size_t bytes;
   void (*kernel)(OP, const float *, chain_t, int);
   if constexpr (OP::GRADIENT) {
@@ -282,8 +286,8 @@ static int cluster_as(cudaStream_t stream, OP op, const float *w, const chain_t 
 
 template <class OP, int C>
 static int cluster_of(cudaStream_t stream, OP op, const float *w, const chain_t &k) {
-  return k.n * C <= 2 * PLACES ? cluster_as<OP, C, 2>(stream, op, w, k)
-                               : cluster_as<OP, C, 4>(stream, op, w, k);
+  return k.n <= 2 * places[C] ? cluster_as<OP, C, 2>(stream, op, w, k)
+                              : cluster_as<OP, C, 4>(stream, op, w, k);
 }
 
 template <class OP> static int run_cluster(cudaStream_t stream, OP op, const float *w, const chain_t &k) {
@@ -291,8 +295,8 @@ template <class OP> static int run_cluster(cudaStream_t stream, OP op, const flo
   static const version_fn versions[] = {cluster_of<OP, 1>, cluster_of<OP, 2>, cluster_of<OP, 4>,
                                         cluster_of<OP, 4>, cluster_of<OP, 5>, cluster_of<OP, 6>,
                                         cluster_of<OP, 8>, cluster_of<OP, 8>};
-  int64_t blocks = (k.h + UNITS - 1) / UNITS;
-  return blocks <= 8 ? versions[blocks - 1](stream, op, w, k) : (int)cudaErrorNotSupported;
+  int blocks = (k.h + UNITS - 1) / UNITS;
+  return blocks <= BLOCKS_MAX ? versions[blocks - 1](stream, op, w, k) : (int)cudaErrorNotSupported;
 }
 
 // ---- a launch for each position ----
@@ -300,23 +304,22 @@ template <class OP> static int run_cluster(cudaStream_t stream, OP op, const flo
 
 enum { SIDE = 16, DEPTH = 32 };
 
-template <class OP> __global__ void position_kernel(OP op, const typename OP::E *w, chain_t k, int64_t step) {
+template <class OP> __global__ void position_kernel(OP op, const typename OP::E *w, chain_t k, int step) {
   constexpr int G = OP::GATES;
   __shared__ float hs[SIDE][DEPTH], ws[G][SIDE][DEPTH + 1];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   int64_t unit = (int64_t)blockIdx.x * SIDE + tx, sample = (int64_t)blockIdx.y * SIDE + ty;
-  int64_t before = k.row(sample, step - 1);
   float sum[G] = {};
   for (int64_t k0 = 0; step > 0 && k0 < k.h; k0 += DEPTH) {
     __syncthreads();
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
-      int64_t r = i / DEPTH, c = k0 + i % DEPTH, from = k.row((int64_t)blockIdx.y * SIDE + r, step - 1);
-      bool real = (int64_t)blockIdx.y * SIDE + r < k.n && c < k.h;
-      hs[r][i % DEPTH] = real ? f32_of(op.y[from * k.h + c]) : 0;
+      int64_t r = i / DEPTH, c = k0 + i % DEPTH, other = (int64_t)blockIdx.y * SIDE + r;
+      bool real = other < k.n && c < k.h;
+      hs[r][i % DEPTH] = real ? f32_of(op.y[(other * k.t + k.position(step - 1)) * k.h + c]) : 0;
       int64_t e = (int64_t)blockIdx.x * SIDE + r;
 #pragma unroll
       for (int g = 0; g < G; g++)
-        ws[g][r][i % DEPTH] = e < k.h && c < k.h ? f32_of(w[(g * k.h + e) * k.h + c]) : 0;
+        ws[g][r][i % DEPTH] = e < k.h && c < k.h ? f32_of(w[((int64_t)g * k.h + e) * k.h + c]) : 0;
     }
     __syncthreads();
 #pragma unroll
@@ -326,20 +329,21 @@ template <class OP> __global__ void position_kernel(OP op, const typename OP::E 
         sum[g] += hs[ty][c] * ws[g][tx][c];
   }
   if (unit >= k.h || sample >= k.n) return;
-  int64_t row = k.row(sample, step);
-  float state = before < 0 ? 0 : op.state_at(before, k.h, unit);
-  float output = before < 0 ? 0 : f32_of(op.y[before * k.h + unit]);
+  int before = step == 0 ? NONE : k.back ? 1 : -1, e = (int)unit;
+  op = op.from(sample * k.t + k.position(step), k.h);
+  float state = before == NONE ? 0 : op.state_at(before, k.h, e);
+  float output = before == NONE ? 0 : f32_of(op.y[before * k.h + e]);
   float of_slots[SLOTS];
   for (int g = 0; g < SLOTS; g++)
-    of_slots[g] = op.load_slot(row, k.h, unit, g) + (g < G ? sum[g < G ? g : 0] : 0);
+    of_slots[g] = op.load_slot(0, k.h, e, g) + (g < G ? sum[g < G ? g : 0] : 0);
   typename OP::kept_t kept = op.step(of_slots, &output, &state);
   for (int g = 0; g < SLOTS; g++)
-    op.keep_slot(row, k.h, unit, g, kept);
+    op.keep_slot(0, k.h, e, g, kept);
 }
 
 // state (n, h): what goes along the chain.
 template <class OP>
-__global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state, chain_t k, int64_t step) {
+__global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state, chain_t k, int step) {
   constexpr int G = OP::GATES;
   __shared__ float ds[SIDE][DEPTH], ws[DEPTH][SIDE];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
@@ -351,7 +355,7 @@ __global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state,
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
       int64_t r = (int64_t)blockIdx.y * SIDE + i / DEPTH, c = k0 + i % DEPTH;
       ds[i / DEPTH][i % DEPTH] =
-          r < k.n && c < G * k.h ? f32_of(op.factors()[k.row(r, step + 1) * G * k.h + c]) : 0;
+          r < k.n && c < G * k.h ? f32_of(op.factors()[(r * k.t + k.position(step + 1)) * G * k.h + c]) : 0;
       int64_t e = (int64_t)blockIdx.x * SIDE + i % SIDE, from = k0 + i / SIDE;
       ws[i / SIDE][i % SIDE] = e < k.h && from < G * k.h ? f32_of(w[from * k.h + e]) : 0;
     }
@@ -361,9 +365,10 @@ __global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state,
       dh += ds[ty][c] * ws[c][tx];
   }
   if (unit >= k.h || sample >= k.n) return;
-  int64_t row = k.row(sample, step);
+  int before = step == 0 ? NONE : k.back ? 1 : -1, e = (int)unit;
+  op = op.from(sample * k.t + k.position(step), k.h);
   float along = last ? 0 : state[sample * k.h + unit];
-  op.keep(row, k.h, unit, op.step(op.load(row, k.row(sample, step - 1), k.h, unit), dh, &along));
+  op.keep(0, k.h, e, op.step(op.load(0, before, k.h, e), dh, &along));
   state[sample * k.h + unit] = along;
 }
 
@@ -375,16 +380,19 @@ static dim3 squares(const chain_t &k) {
 
 template <class OP>
 static int run_op(ls_stream_t *stream, args_t args, OP op, const ls_tensor_t &w, const ls_tensor_t &y) {
-  chain_t k = {y.shape.dim[0], y.shape.dim[1], y.shape.dim[2], args->attrs->i[0] == 1};
+  chain_t k = {y.shape.dim[0], (int)y.shape.dim[1], (int)y.shape.dim[2], args->attrs->i[0] == 1};
   const typename OP::E *weights = (const typename OP::E *)w.data;
   cudaStream_t handle = ls_kernel_stream(stream);
-  int error;
-  if constexpr (sizeof(typename OP::E) == 2)
-    error = chain_tensor(handle, op, weights, k);
-  else
-    error = run_cluster(handle, op, weights, k);
+  int error = cudaErrorNotSupported;
+  if ((int64_t)k.t * k.h * SLOTS <=
+      INT32_MAX / (4 * CHUNKS_MAX)) { // a cluster counts its elements in 32 bits
+    if constexpr (sizeof(typename OP::E) == 2)
+      error = chain_tensor(handle, op, weights, k);
+    else
+      error = run_cluster(handle, op, weights, k);
+  }
   if (error != cudaErrorNotSupported) return error;
-  for (int64_t s = 0; s < k.t; s++)
+  for (int s = 0; s < k.t; s++)
     if constexpr (OP::GRADIENT)
       position_dx_kernel<OP>
           <<<squares(k), BLOCK, 0, handle>>>(op, weights, (float *)args->scratch, k, k.t - 1 - s);

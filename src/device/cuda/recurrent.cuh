@@ -5,15 +5,20 @@
 #include "device/cuda/block.cuh"
 #include "device/cuda/mma.cuh"
 
+constexpr int NONE = INT32_MIN;
+
 struct chain_t {
-  int64_t n, t, h;
+  int64_t n;
+  int t, h;
   bool back;
-  // The s-th position of the chain's order, as a row of (n t); -1: there is none.
-  __device__ int64_t row(int64_t sample, int64_t s) const {
-    return s < 0 || s >= t ? -1 : sample * t + (back ? t - 1 - s : s);
+  // The s-th position of the chain's order; NONE: there is none.
+  __device__ int position(int s) const { return s < 0 || s >= t ? NONE : back ? t - 1 - s : s; }
+  // Samples from that one on.
+  __device__ int left(int64_t sample) const {
+    return sample >= n ? 0 : n - sample < INT32_MAX ? (int)(n - sample) : INT32_MAX;
   }
   // What arrives for a position has the parity of its own use of one of two places.
-  __device__ static int parity(int64_t position) { return (int)((position - 1) >> 1 & 1); }
+  __device__ static int parity(int position) { return (position - 1) >> 1 & 1; }
 };
 
 // Within a few units in the last place of 1; of bf16 tensors within 2^-11, a fourth of what their rounding takes.
@@ -31,6 +36,7 @@ __device__ static inline float sigmoid_of(float x, bf16_t) {
 }
 
 // ---- one unit at one position ----
+// from: the op of the rows from that one on; the others count rows from there, and 32 bits suffice for what a cluster sees.
 // load: what the step needs from memory, as it is there, so that nothing waits for it before the step. step: the arithmetic.
 // keep: writes what the op keeps. `state` goes along the chain; `output`: the unit's, one position before, and now. Forward,
 // the step takes SLOTS sums: the product with the rows of w_hh of that gate, if there is one, and what load_slot gives; and a
@@ -63,17 +69,20 @@ template <class E_> struct lstm_op {
   struct kept_t {
     float gate[GATES], c, y;
   };
-  __device__ float load_slot(int64_t row, int64_t h, int64_t e, int g) const {
+  __device__ lstm_op from(int64_t row, int64_t h) const {
+    return {x + row * GATES * h, y + row * h, c + row * h, gates + row * GATES * h};
+  }
+  __device__ float load_slot(int row, int h, int e, int g) const {
     return f32_of(x[(row * GATES + g) * h + e]);
   }
-  __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
+  __device__ in_t load(int row, int h, int e) const {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
       v.x[g] = x[(row * GATES + g) * h + e];
     return v;
   }
-  __device__ float state_at(int64_t row, int64_t h, int64_t e) const {
+  __device__ float state_at(int row, int h, int e) const {
     return c[row * h + e];
   }
   __device__ kept_t step(const float (&slot)[SLOTS], float *output, float *state) const {
@@ -85,7 +94,7 @@ template <class E_> struct lstm_op {
     kept.y = *output = kept.gate[3] * tanh_of(*state, E());
     return kept;
   }
-  __device__ void keep_slot(int64_t row, int64_t h, int64_t e, int g, const kept_t &kept) const {
+  __device__ void keep_slot(int row, int h, int e, int g, const kept_t &kept) const {
     gates[(row * GATES + g) * h + e] = rounded<E>(chosen(kept.gate, g));
     if (g == 0) c[row * h + e] = kept.c;
     if (g == 1) y[row * h + e] = rounded<E>(kept.y);
@@ -108,10 +117,13 @@ template <class E_> struct gru_op {
     float gate[GATES], m, y;
   };
   __host__ __device__ static constexpr int gate_of(int slot) { return slot == 3 ? 2 : slot; }
-  __device__ float load_slot(int64_t row, int64_t h, int64_t e, int g) const {
+  __device__ gru_op from(int64_t row, int64_t h) const {
+    return {x + row * GATES * h, b, y + row * h, gates + row * GATES * h, m + row * h};
+  }
+  __device__ float load_slot(int row, int h, int e, int g) const {
     return g == 2 ? b[e] : f32_of(x[(row * GATES + gate_of(g)) * h + e]);
   }
-  __device__ in_t load(int64_t row, int64_t h, int64_t e) const {
+  __device__ in_t load(int row, int h, int e) const {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
@@ -119,7 +131,7 @@ template <class E_> struct gru_op {
     v.b = b[e];
     return v;
   }
-  __device__ float state_at(int64_t, int64_t, int64_t) const {
+  __device__ float state_at(int, int, int) const {
     return 0;
   }
   __device__ kept_t step(const float (&slot)[SLOTS], float *output, float *) const {
@@ -128,7 +140,7 @@ template <class E_> struct gru_op {
     *output = (1 - update) * fresh + update * *output;
     return {{reset, update, fresh}, slot[2], *output};
   }
-  __device__ void keep_slot(int64_t row, int64_t h, int64_t e, int g, const kept_t &kept) const {
+  __device__ void keep_slot(int row, int h, int e, int g, const kept_t &kept) const {
     if (g == 3)
       m[row * h + e] = rounded<E>(kept.m);
     else
@@ -152,11 +164,14 @@ template <class E_> struct lstm_dx_op {
   struct kept_t {
     float d[GATES];
   };
-  __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
+  __device__ lstm_dx_op from(int64_t row, int64_t h) const {
+    return {dy + row * h, c + row * h, gates + row * GATES * h, dx + row * GATES * h};
+  }
+  __device__ in_t load(int row, int before, int h, int e) const {
     in_t v;
     v.dy = dy[row * h + e];
     v.c = c[row * h + e];
-    v.before = before < 0 ? 0 : c[before * h + e];
+    v.before = before == NONE ? 0 : c[before * h + e];
 #pragma unroll
     for (int g = 0; g < GATES; g++)
       v.gate[g] = gates[(row * GATES + g) * h + e];
@@ -169,7 +184,7 @@ template <class E_> struct lstm_dx_op {
     *state = dc * f;
     return {{dc * g * i * (1 - i), dc * v.before * f * (1 - f), dc * i * (1 - g * g), up * q * o * (1 - o)}};
   }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+  __device__ void keep(int row, int h, int e, const kept_t &kept) const {
 #pragma unroll
     for (int g = 0; g < GATES; g++)
       dx[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
@@ -191,10 +206,14 @@ template <class E_> struct gru_dx_op {
   struct kept_t {
     float d[GATES], inner;
   };
-  __device__ in_t load(int64_t row, int64_t before, int64_t h, int64_t e) const {
+  __device__ gru_dx_op from(int64_t row, int64_t h) const {
+    return {dy + row * h, y + row * h,          gates + row * GATES * h,
+            m + row * h,  dx + row * GATES * h, dhidden + row * GATES * h};
+  }
+  __device__ in_t load(int row, int before, int h, int e) const {
     in_t v;
     v.dy = dy[row * h + e];
-    v.before = before < 0 ? E() : y[before * h + e];
+    v.before = before == NONE ? E() : y[before * h + e];
     v.m = m[row * h + e];
 #pragma unroll
     for (int g = 0; g < GATES; g++)
@@ -210,7 +229,7 @@ template <class E_> struct gru_dx_op {
              up * (f32_of(v.before) - fresh) * update * (1 - update), inner * reset},
             inner};
   }
-  __device__ void keep(int64_t row, int64_t h, int64_t e, const kept_t &kept) const {
+  __device__ void keep(int row, int h, int e, const kept_t &kept) const {
 #pragma unroll
     for (int g = 0; g < GATES; g++) {
       dx[(row * GATES + g) * h + e] = rounded<E>(g < 2 ? kept.d[g] : kept.inner);

@@ -2,27 +2,27 @@
 // has 8 units, and keeps as fragments in registers the rows of w_hh that they need; what the next position is multiplied
 // with travels between blocks in the order in which lanes want it (cluster.cuh), rounded to 16 bits like what is kept.
 // The bound of a position, for 192 units of an LSTM on an H200 at 1.98 GHz, 8 samples for each cluster:
-//   products: 6 warps of 24 each, two warps on one tensor core, 3 cycles each       150 cycles
+//   products: 8 warps of 24 each, two warps on one tensor core, 3 cycles each       150 cycles
 //   fragments of the first, functions (10 for each thread, 8 cycles for a warp)      200
-//   what was sent arrives: an empty exchange among 4 blocks takes 0.36 us            700
-// about 0.55 us, and 0.65 us of the gradient, which sends sums of f32: 33 and 39 us for 60 positions, however many samples
-// there are up to 8 for each cluster that runs at once. Two blocks share a multiprocessor where there are more: no GPU places
-// clusters of 4 on all of its 132. The sums of a sample do not depend on the others.
+//   what was sent arrives: an empty exchange among 4 blocks takes 0.26 us            510
+// about 0.45 us, and 0.55 us of the gradient, which sends sums of f32: 27 and 33 us for 60 positions, however many samples
+// there are up to 8 for each cluster that runs at once. Measured: 55 and 78 us. Clusters of 3 blocks, because a GPU of 132
+// multiprocessors places 39 of these, but only 30 of 4: 256 samples need 32. The sums of a sample do not depend on the others.
 #include "device/cuda/cluster.cuh"
 #include "device/cuda/recurrent.cuh"
 #include <cooperative_groups.h>
 
 namespace cg = cooperative_groups;
 
-enum { OF = 4, SAMPLES = 8, GROUP = 8 /* units of a warp */ };
+enum { SAMPLES = 8, GROUP = 8 /* units of a warp */ };
 
 // Which lane has what of a product of GROUP rows and SAMPLES columns, and of how many warps' units the cluster's are.
 struct lane_t {
   int lane, warp, rank, row;
   int64_t sample; // and the next
-  __device__ explicit lane_t(int rank_)
+  __device__ lane_t(int rank_, int of)
       : lane(threadIdx.x % WARP), warp(threadIdx.x / WARP), rank(rank_), row(lane / 4),
-        sample((int64_t)(blockIdx.x / OF) * SAMPLES + 2 * (lane % 4)) {}
+        sample((int64_t)(blockIdx.x / of) * SAMPLES + 2 * (lane % 4)) {}
 };
 
 template <class E> __device__ static uint32_t pair_of(const E *w, bool first, int a, bool second, int b) {
@@ -61,24 +61,25 @@ __device__ static void products(float (&sum)[TILES][4], const uint32_t (&weight)
       sum[i][e] += odd[i][e];
 }
 
-// W: warps of a block. Tile i of a warp has gates 2 i and 2 i + 1 of its units.
-template <class OP, int W> struct forward_plan {
-  static constexpr int TILES = 2, DEPTH = OF * W / 2, OUTPUTS = OF * W * WARP; // words of a position
+// OF: blocks of a cluster. W: warps of a block. Tile i of a warp has gates 2 i and 2 i + 1 of its units.
+template <class OP, int OF, int W> struct forward_plan {
+  static constexpr int TILES = 2, DEPTH = (OF * W + 3) / 4 * 2,
+                       OUTPUTS = 2 * DEPTH * WARP; // words of a position
+  static constexpr int SENT = OF * W * WARP * (int)sizeof(uint32_t);
   static constexpr size_t BYTES = 2 * sizeof(arrivals_t) + 2 * OUTPUTS * sizeof(uint32_t);
 };
 
-template <class OP, int W>
-__global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
-    tensor_chain_kernel(OP op, const typename OP::E *w, chain_t k) {
+template <class OP, int OF, int W>
+__global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const typename OP::E *w, chain_t k) {
 #if __CUDA_ARCH__ >= 900
-  typedef forward_plan<OP, W> P;
+  typedef forward_plan<OP, OF, W> P;
   typedef typename OP::E E;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
   arrivals_t *arrivals = (arrivals_t *)shared;    // of outputs, two positions in turn
   uint32_t *outputs = (uint32_t *)(arrivals + 2); // likewise, of all units: (OF W, SAMPLES, GROUP)
-  const lane_t l((int)cluster.block_rank());
-  int h = (int)k.h, own = l.rank * W + l.warp, unit = own * GROUP + l.row;
+  const lane_t l((int)cluster.block_rank(), OF);
+  int h = k.h, own = l.rank * W + l.warp, unit = own * GROUP + l.row;
   uint32_t weight[P::TILES][P::DEPTH][4];
 #pragma unroll
   for (int i = 0; i < P::TILES; i++)
@@ -96,23 +97,24 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
   if (threadIdx.x == 0)
     for (int i = 0; i < 2; i++) {
       arrivals_begin(arrivals + i);
-      arrivals_expect(arrivals + i, P::OUTPUTS * (int)sizeof *outputs);
+      arrivals_expect(arrivals + i, P::SENT);
     }
   bool real[2] = {unit < h && l.sample < k.n, unit < h && l.sample + 1 < k.n};
   float output[2] = {}, state[2] = {};
   typename OP::in_t in[2] = {};
-  auto fetch = [&](int64_t step) {
+  op = op.from(l.sample * k.t, h);
+  auto fetch = [&](int step) {
 #pragma unroll
     for (int s = 0; s < 2; s++)
-      if (real[s] && step < k.t) in[s] = op.load(k.row(l.sample + s, step), h, unit);
+      if (real[s] && step < k.t) in[s] = op.load(s * k.t + k.position(step), h, unit);
   };
   fetch(0);
   cluster.sync();
-  for (int64_t step = 0; step < k.t; step++) {
+  for (int step = 0; step < k.t; step++) {
     int p = step & 1;
     if (step > 0) {
       arrivals_wait(arrivals + p, chain_t::parity(step));
-      if (threadIdx.x == 0) arrivals_expect(arrivals + p, P::OUTPUTS * (int)sizeof *outputs);
+      if (threadIdx.x == 0) arrivals_expect(arrivals + p, P::SENT);
     }
     float sum[P::TILES][4];
     products<E>(sum, weight, outputs + p * P::OUTPUTS);
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
     for (int s = 0; s < 2; s++)
 #pragma unroll
       for (int g = 0; g < SLOTS; g++)
-        if (real[s]) op.keep_slot(k.row(l.sample + s, step), h, unit, g, kept[s]);
+        if (real[s]) op.keep_slot(s * k.t + k.position(step), h, unit, g, kept[s]);
   }
   cluster.sync(); // nobody leaves while others may still send
 #else
@@ -146,26 +148,25 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
 
 // A block multiplies the gradients of its own units' gates. Tile i of a warp are sums of blocks 2 i and 2 i + 1, for the
 // warp of the same number there.
-template <class OP, int W> struct backward_plan {
-  static constexpr int TILES = OF / 2, PARTS = OP::GATES * W, DEPTH = (PARTS + 3) / 4 * 2;
+template <class OP, int OF, int W> struct backward_plan {
+  static constexpr int TILES = (OF + 1) / 2, PARTS = OP::GATES * W, DEPTH = (PARTS + 3) / 4 * 2;
   static constexpr int FACTORS = 2 * DEPTH * WARP, SUMS = OF * W * WARP; // words and pairs of a position
   static constexpr size_t BYTES =
       2 * sizeof(arrivals_t) + 2 * FACTORS * sizeof(uint32_t) + 2 * SUMS * sizeof(float2);
 };
 
-template <class OP, int W>
-__global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
-    tensor_chain_dx_kernel(OP op, const typename OP::E *w, chain_t k) {
+template <class OP, int OF, int W>
+__global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const typename OP::E *w, chain_t k) {
 #if __CUDA_ARCH__ >= 900
-  typedef backward_plan<OP, W> P;
+  typedef backward_plan<OP, OF, W> P;
   typedef typename OP::E E;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
   arrivals_t *arrivals = (arrivals_t *)shared;    // of sums, two positions in turn
   uint32_t *factors = (uint32_t *)(arrivals + 2); // likewise, d of this block's: (gate, W, SAMPLES, GROUP)
   float2 *arrived = (float2 *)(factors + 2 * P::FACTORS); // likewise: (OF, W, lane)
-  const lane_t l((int)cluster.block_rank());
-  int h = (int)k.h, unit = (l.rank * W + l.warp) * GROUP + l.row;
+  const lane_t l((int)cluster.block_rank(), OF);
+  int h = k.h, unit = (l.rank * W + l.warp) * GROUP + l.row;
   uint32_t weight[P::TILES][P::DEPTH][4];
 #pragma unroll
   for (int d = 0; d < P::DEPTH; d++) {
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
         int part = 2 * d + e / 2, from = (l.rank * W + part % W) * GROUP + 2 * (l.lane % 4);
         int to = ((2 * i + e % 2) * W + l.warp) * GROUP + l.row;
         int at = (part / W * h + from) * h + to;
-        bool used = part < P::PARTS && to < h;
+        bool used = part < P::PARTS && 2 * i + e % 2 < OF && to < h;
         weight[i][d][e] = pair_of(w, used && from < h, at, used && from + 1 < h, at + h);
       }
     if (d % 4 == 3) asm volatile("" ::: "memory"); // no more loads at once than registers
@@ -191,16 +192,18 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
   bool real[2] = {unit < h && l.sample < k.n, unit < h && l.sample + 1 < k.n};
   float state[2] = {};
   typename OP::in_t in[2] = {};
-  auto fetch = [&](int64_t step) {
+  op = op.from(l.sample * k.t, h);
+  auto fetch = [&](int step) {
+    int before = k.position(step - 1);
 #pragma unroll
     for (int s = 0; s < 2; s++)
       if (real[s] && step >= 0)
-        in[s] = op.load(k.row(l.sample + s, step), k.row(l.sample + s, step - 1), h, unit);
+        in[s] = op.load(s * k.t + k.position(step), before == NONE ? NONE : s * k.t + before, h, unit);
   };
   fetch(k.t - 1);
   cluster.sync();
-  for (int64_t step = k.t - 1; step >= 0; step--) {
-    int64_t done = k.t - 1 - step; // positions
+  for (int step = k.t - 1; step >= 0; step--) {
+    int done = k.t - 1 - step; // positions
     int p = done & 1;
     float dh[2] = {};
     if (done > 0) {
@@ -218,7 +221,6 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
 #pragma unroll
     for (int s = 0; s < 2; s++)
       kept[s] = op.step(in[s], dh[s], &state[s]);
-    fetch(step - 1);
 #pragma unroll
     for (int g = 0; g < OP::GATES; g++)
       own[g * W * WARP + (int)threadIdx.x] = transposed(pack(kept[0].d[g], kept[1].d[g], E()));
@@ -232,9 +234,10 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
                 (float *)(arrived + (1 - p) * P::SUMS + l.rank * W * WARP + (int)threadIdx.x),
                 arrivals + (1 - p), i);
     }
+    fetch(step - 1);
 #pragma unroll
     for (int s = 0; s < 2; s++)
-      if (real[s]) op.keep(k.row(l.sample + s, step), h, unit, kept[s]);
+      if (real[s]) op.keep(s * k.t + k.position(step), h, unit, kept[s]);
   }
   cluster.sync(); // nobody leaves while others may still send
 #else
@@ -242,16 +245,16 @@ __global__ void __launch_bounds__(W *WARP, W <= 6 ? 2 : 1)
 #endif
 }
 
-template <class OP, int W>
+template <class OP, int OF, int W>
 static int launch_tensor(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k) {
   void (*kernel)(OP, const typename OP::E *, chain_t);
   size_t bytes;
   if constexpr (OP::GRADIENT) {
-    kernel = tensor_chain_dx_kernel<OP, W>;
-    bytes = backward_plan<OP, W>::BYTES;
+    kernel = tensor_chain_dx_kernel<OP, OF, W>;
+    bytes = backward_plan<OP, OF, W>::BYTES;
   } else {
-    kernel = tensor_chain_kernel<OP, W>;
-    bytes = forward_plan<OP, W>::BYTES;
+    kernel = tensor_chain_kernel<OP, OF, W>;
+    bytes = forward_plan<OP, OF, W>::BYTES;
   }
   int error = kernel_ready(kernel, 90, bytes);
   if (error) return error;
@@ -261,13 +264,12 @@ static int launch_tensor(cudaStream_t stream, OP op, const typename OP::E *w, co
 template <class OP> int chain_tensor(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k) {
   typedef int (*version_fn)(cudaStream_t, OP, const typename OP::E *, const chain_t &);
   static const struct {
-    int64_t units;
+    int units;
     version_fn run;
-  } versions[] = {{2 * OF * GROUP, launch_tensor<OP, 2>},
-                  {4 * OF * GROUP, launch_tensor<OP, 4>},
-                  {5 * OF * GROUP, launch_tensor<OP, 5>},
-                  {6 * OF * GROUP, launch_tensor<OP, 6>},
-                  {8 * OF * GROUP, launch_tensor<OP, 8>}};
+  } versions[] = {{24, launch_tensor<OP, 3, 1>},  {48, launch_tensor<OP, 3, 2>},
+                  {96, launch_tensor<OP, 3, 4>},  {144, launch_tensor<OP, 3, 6>},
+                  {168, launch_tensor<OP, 3, 7>}, {192, launch_tensor<OP, 3, 8>},
+                  {256, launch_tensor<OP, 4, 8>}};
   for (auto &v : versions)
     if (k.h <= v.units) return v.run(stream, op, w, k);
   return cudaErrorNotSupported;
