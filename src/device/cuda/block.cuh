@@ -249,7 +249,7 @@ template <int THREADS = BLOCK, class T = float> __device__ inline T block_sum(T 
 
 // Scratch of a kernel whose last block finishes the work: a counter, then up to LS_KERNEL_PARTIAL_MAX
 // doubles.
-__device__ static inline unsigned *counter_of(void *scratch) {
+__host__ __device__ static inline unsigned *counter_of(void *scratch) {
   return (unsigned *)scratch;
 }
 __host__ __device__ static inline double *partial_of(void *scratch) {
