@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-GRID = [("mlp-medium", [32, 1024, 16384]), ("mlp-large", [8, 512, 4096]), ("mlp-extreme", [32, 2048])]
+GRID = [("mlp-medium", [32, 1024, 16384]), ("mlp-large", [8, 512, 4096]), ("mlp-extreme", [32, 2048]), ("resnet18", [2, 4]),
+        ("efficientnet-b0", [2, 4]), ("resnet50", [2])]
 GPU_GRID = [("mlp-medium", [32, 16384, 65536]), ("mlp-large", [8, 4096, 65536]), ("mlp-extreme", [32, 2048, 16384])]
 
 
@@ -28,8 +29,10 @@ def run_json(command):
 
 
 def config(preset, batch, backend):
-    return {"model": {"preset": preset, "loss": "mse"},
-            "data": {"kind": "synthetic", "samples": max(2048, batch), "validation": 0 if batch > 1024 else 0.25},
+    dense = preset.startswith("mlp")
+    return {"model": {"preset": preset, "loss": "mse" if dense else "cross-entropy"},
+            "data": {"kind": "synthetic", "samples": max(2048, batch) if dense else 4 * batch,
+                     "validation": 0 if batch > 1024 else 0.25},
             "train": {"batch": batch, "steps": 4},
             "parallel": {"backend": backend}}
 

@@ -12,6 +12,7 @@ static const ls_field_t need_rows[] = {
     BYTES(staging),
     BYTES(log),
     BYTES(schedule),
+    BYTES(decoding),
     BYTES(reading),
     BYTES(exchange),
     BYTES(scratch),

@@ -108,6 +108,7 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_option
   options->reading_bytes = dataset->reading_bytes;
   config->model.dtype = dataset->sample.x.dtype;
   status = ls_dataset_time(ctx, dataset, &options->input);
+  if (!dataset->features) options->work_bytes = ls_dataset_work_bytes(dataset);
   ls_dataset_close(dataset);
   return status;
 }

@@ -152,6 +152,10 @@ ls_status_t ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *s
   return status;
 }
 
+size_t ls_batch_work_bytes(const ls_batch_work_t *work) {
+  return work->file.capacity + work->pixels.capacity + work->scratch.capacity + work->scaled.capacity;
+}
+
 void ls_batch_work_release(ls_batch_work_t *work) {
   ls_room_t *rooms[] = {&work->file, &work->pixels, &work->scratch, &work->scaled};
   for (int i = 0; i < LS_COUNT(rooms); i++)

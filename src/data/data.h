@@ -221,6 +221,8 @@ void ls_data_config_all(ls_data_config_t *config);
 
 /* Memory of this process in which samples and targets are kept. Files that are mapped take none. Pure. */
 int64_t ls_dataset_bytes(const ls_dataset_t *dataset);
+/* The most that a thread held so far to decode samples: files, pictures, room to scale them. */
+int64_t ls_dataset_work_bytes(const ls_dataset_t *dataset);
 
 /* Fingerprint of `count` samples from row `first` as the model gets them (f32, normalised; classes i32), however
  * they are held: sizes and values, in 16 hexadecimal digits. All samples of up to 64 MiB; of larger data every k-th, so many that it stays at about
@@ -285,6 +287,7 @@ typedef struct ls_batch_work ls_batch_work_t; /* data/augment.h */
 ls_status_t ls_batch_fill_part(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
                                const ls_batch_t *to, int part, int parts, ls_batch_work_t *work);
 void ls_batch_work_release(ls_batch_work_t *work);
+size_t ls_batch_work_bytes(const ls_batch_work_t *work);
 
 /* Fills micro-batches with several threads, of which the caller is one. */
 typedef struct ls_filler ls_filler_t;

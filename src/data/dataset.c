@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,6 +187,10 @@ int64_t ls_dataset_bytes(const ls_dataset_t *d) {
   if (d->mapped) return d->rows * (int64_t)ls_shape_bytes(&d->sample.target);
   if (!d->features) return list + d->rows * (int64_t)ls_shape_bytes(&d->sample.target);
   return list + d->rows * (int64_t)(ls_shape_bytes(&d->sample.x) + ls_shape_bytes(&d->sample.target));
+}
+
+int64_t ls_dataset_work_bytes(const ls_dataset_t *d) {
+  return d->images ? atomic_load(&d->images->work_bytes) : 0;
 }
 
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *d) {

@@ -100,6 +100,9 @@ ls_status_t ls_images_put(const ls_dataset_t *d, int64_t row, bool drawn, uint64
   if (status != LS_OK) return status;
   status = make_sample(d, path, drawn, seed, position, work, to);
   ls_free(path);
+  int64_t bytes = (int64_t)ls_batch_work_bytes(work), most = atomic_load(&d->images->work_bytes);
+  while (bytes > most && !atomic_compare_exchange_weak(&d->images->work_bytes, &most, bytes))
+    ;
   return status;
 }
 
@@ -320,7 +323,10 @@ ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   if (status == LS_OK) status = ls_augment_set(ctx, config, &d->sample.x, &d->augment);
   /* Decoding below gives samples as they are evaluated, which augment does not touch. */
   if (status == LS_OK && kept(config, d)) status = keep(ctx, d);
-  return status == LS_OK ? normalize(ctx, config, norm, d) : status;
+  if (status == LS_OK) status = normalize(ctx, config, norm, d);
+  int64_t threads = ls_cpu_count() < d->rows ? ls_cpu_count() : d->rows;
+  d->reading_bytes += threads * ls_dataset_work_bytes(d);
+  return status;
 }
 
 uint64_t ls_images_hash(const ls_dataset_t *d, int64_t first, int64_t count, uint64_t hash) {

@@ -16,6 +16,7 @@ struct ls_images {
   char *
       names; /* (names_bytes) two folders, of training and validation files, then the files' paths below them */
   size_t names_bytes;
+  _Atomic int64_t work_bytes; /* the most that a thread held to make samples */
 };
 
 /* images_list.c: fills the list from folders or CSV files, and the classes from dataset->labels' memory `labels`.

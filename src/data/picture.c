@@ -6,11 +6,10 @@
 
 ls_status_t ls_room_need(ls_ctx_t *ctx, ls_room_t *room, size_t bytes) {
   if (bytes <= room->capacity) return LS_OK;
+  ls_free(room->bytes); /* first: both at once would be the peak */
   uint8_t *grown = ls_alloc(ctx, bytes);
-  if (!grown) return LS_ERR_MEMORY;
-  ls_free(room->bytes);
-  *room = (ls_room_t){grown, bytes};
-  return LS_OK;
+  *room = (ls_room_t){grown, grown ? bytes : 0};
+  return grown ? LS_OK : LS_ERR_MEMORY;
 }
 
 ls_status_t ls_picture_make(ls_ctx_t *ctx, const char *name, int64_t height, int64_t width, int channels,

@@ -33,6 +33,14 @@ typedef struct {
   ls_math_t math; /* what the backend has (ls_backend_check_math) */
 } ls_device_options_t;
 
+/* Memory of one op, of all threads together. */
+typedef struct {
+  int64_t
+      packed_bytes; /* upper bound on what a library holds while it multiplies; the largest of all ops counts */
+  int64_t room_bytes; /* that the kernel asks for and the device keeps; the largest counts */
+  int64_t code_bytes; /* what a library makes of it and keeps; all count */
+} ls_device_scratch_t;
+
 typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC } ls_stream_kind_t;
 typedef enum { LS_MEM_DEVICE, LS_MEM_HOST } ls_mem_t; /* HOST: reachable by both, pinned on CUDA */
 typedef ls_status_t (*ls_host_fn)(void *arg);
@@ -62,11 +70,10 @@ typedef struct {
    * between the two go that way; *direct says whether the machine allows it. Without it copies go through the
    * host's memory. NULL: there is only one memory. */
   ls_status_t (*reach)(ls_device_t *device, int index, bool *direct);
-  /* Upper bound on the bytes that the libraries behind this op's kernel hold, for all threads together and
-   * beside our own memory, for inputs of these shapes (the first two). Opens nothing. NULL: nothing, or not
-   * known. */
-  int64_t (*scratch)(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                     const ls_shape_t *second);
+  /* What this op's kernel and the libraries behind it hold beside our own memory. `args`: attributes and shapes, no
+   * data. Opens nothing. NULL: nothing, or not known. */
+  ls_device_scratch_t (*scratch)(const ls_device_options_t *options, const char *op,
+                                 const struct ls_kernel_args *args);
 } ls_device_ops_t;
 
 typedef struct {

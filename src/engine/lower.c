@@ -76,6 +76,7 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
     ls_graph_destroy(m.graph);
     return status;
   }
+  m.program.graph_bytes = ls_arena_bytes(&m.graph->arena);
   *step = m;
   return LS_OK;
 }

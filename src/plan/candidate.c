@@ -149,7 +149,9 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   if (status == LS_OK) status = lower_evaluation(p, c, &eval);
   const ls_device_options_t options = {.threads = c->threads,
                                        .reproducible = p->config->parallel.reproducible};
-  if (status == LS_OK) ls_train_need(p->backend, &options, &train, &eval, &p->data, &c->need);
+  ls_train_data_size_t data = p->data;
+  data.decoding_bytes = c->threads * p->work_bytes;
+  if (status == LS_OK) ls_train_need(p->backend, &options, &train, &eval, &data, &c->need);
   ls_program_release(&eval);
   ls_program_release(&train);
   if (status != LS_OK) return status;

@@ -25,6 +25,7 @@ typedef struct {
   int64_t host_memory_bytes; /* beside devices with memory of their own; 0 = not known */
   ls_train_data_size_t data;
   int64_t data_rows;    /* of the data, both parts; 0 = not known */
+  int64_t work_bytes;   /* of one thread that decodes samples for each batch */
   double input_ns;      /* of one thread for a sample that is decoded for its batch; 0: none is */
   int64_t eval_samples; /* that are evaluated */
   int64_t deadline_ns;  /* when timing has to end */

@@ -69,6 +69,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
                                                    : 0;
   p->data_rows = rows;
   p->input_ns = ls_input_sample_ns(&options->input);
+  p->work_bytes = options->work_bytes;
   bool counted = options->rows > 0 && options->samples > 0;
   int64_t held_out = counted ? rows - options->samples : llround((double)rows * data->validation);
   double steps = (double)config->train.steps;

@@ -111,6 +111,7 @@ typedef struct {
   int64_t
       text_bytes; /* of text and images that are kept in memory; other samples are counted by their shapes */
   int64_t reading_bytes;  /* held while the data set is read */
+  int64_t work_bytes;     /* held by each thread that decodes samples for each batch */
   ls_input_times_t input; /* ls_dataset_time: samples that are decoded for each batch */
   const char *stat_path;  /* how busy the processors are, instead of /proc/stat */
 } ls_plan_options_t;

@@ -30,6 +30,7 @@ struct ls_program {
   int count;
   ls_schedule_t *member[LS_PROGRAM_MEMBERS_MAX]; /* owned; finished */
   int times[LS_PROGRAM_MEMBERS_MAX];             /* that a period runs it; after finish */
+  size_t graph_bytes; /* of the graph that it was lowered from, which stays; 0 = none */
 };
 
 /* Counts how often a period runs each member. LS_ERR_INTERNAL if members do not match: different slots, inputs

@@ -19,7 +19,7 @@ typedef struct {
   size_t transient_bytes;
 } ls_run_options_t;
 
-/* Host memory for a program's members and for the data that their run keeps per task. */
+/* Host memory for a program's members, the graph beside them, and the data that their run keeps per task. */
 int64_t ls_run_book_bytes(const ls_program_t *program);
 
 /* The program's members, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL without

@@ -202,7 +202,7 @@ static size_t member_book_bytes(const ls_schedule_t *s) {
 }
 
 int64_t ls_run_book_bytes(const ls_program_t *program) {
-  size_t bytes = 0;
+  size_t bytes = program->graph_bytes;
   for (int i = 0; i < program->count; i++)
     bytes += member_book_bytes(program->member[i]);
   return (int64_t)bytes;

@@ -35,21 +35,30 @@ static int64_t held(const pages_t *pages) {
   return pages->large + round_up(pages->small, pages->page_bytes);
 }
 
-/* Scratch memory of the op for which libraries hold the most. */
-static int64_t scratch_bytes(const ls_backend_t *backend, const ls_device_options_t *options,
-                             const ls_program_t *p) {
-  int64_t most_bytes = 0;
-  if (!p || !backend->device || !backend->device->scratch) return 0;
+/* Adds what the program's ops hold. */
+static void hold_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
+                         const ls_program_t *p, ls_device_scratch_t *all) {
+  if (!p || !backend->device || !backend->device->scratch) return;
   for (int i = 0; i < p->count; i++)
     for (int t = 0; t < p->member[i]->task_count; t++) {
       const ls_schedule_t *s = p->member[i];
       const ls_task_t *task = &s->tasks[t];
       if (!task->op || task->in_count < 2) continue;
-      int64_t bytes = backend->device->scratch(options, task->op->name, &s->tensors[task->in[0]].shape,
-                                               &s->tensors[task->in[1]].shape);
-      if (bytes > most_bytes) most_bytes = bytes;
+      ls_tensor_t in[LS_TASK_TENSOR_MAX] = {0}, out[LS_TASK_TENSOR_MAX] = {0};
+      for (int k = 0; k < task->in_count; k++)
+        in[k].shape = s->tensors[task->in[k]].shape;
+      for (int k = 0; k < task->out_count; k++)
+        out[k].shape = s->tensors[task->out[k]].shape;
+      const ls_kernel_args_t args = {.attrs = &task->attrs,
+                                     .in = in,
+                                     .in_count = task->in_count,
+                                     .out = out,
+                                     .out_count = task->out_count};
+      const ls_device_scratch_t one = backend->device->scratch(options, task->op->name, &args);
+      if (one.packed_bytes > all->packed_bytes) all->packed_bytes = one.packed_bytes;
+      if (one.room_bytes > all->room_bytes) all->room_bytes = one.room_bytes;
+      all->code_bytes += one.code_bytes;
     }
-  return most_bytes;
 }
 
 /* Shared memory of host ranks, which meet there, each group in its own. */
@@ -73,7 +82,9 @@ static int64_t exchange_bytes(const ls_program_t *p) {
 
 void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options, const ls_program_t *train,
                    const ls_program_t *eval, const ls_train_data_size_t *data, ls_train_memory_t *need) {
-  *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes, .log_bytes = data->log_bytes};
+  *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes,
+                              .log_bytes = data->log_bytes,
+                              .decoding_bytes = data->decoding_bytes};
   pages_t pages = {.page_bytes = (int64_t)backend->buffer->page_bytes};
   const ls_state_table_t *state = (train ? train : eval)->member[0]->state; /* one for both */
   int64_t saved_bytes = 0;
@@ -101,15 +112,16 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   }
   if (train) need->schedule_bytes = ls_run_book_bytes(train);
   if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
-  need->scratch_bytes = scratch_bytes(backend, options, train);
-  int64_t eval_scratch_bytes = scratch_bytes(backend, options, eval);
-  if (eval_scratch_bytes > need->scratch_bytes) need->scratch_bytes = eval_scratch_bytes;
+  ls_device_scratch_t scratch = {0};
+  hold_scratch(backend, options, train, &scratch);
+  hold_scratch(backend, options, eval, &scratch);
+  need->scratch_bytes = scratch.packed_bytes + scratch.room_bytes + scratch.code_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
   if (!backend->host_memory || data->beside) need->staging_bytes += saved_bytes;
   /* Memory for reading is free again before the rest is allocated. */
   int64_t first = need->samples_bytes + need->exchange_bytes;
-  int64_t later = need->log_bytes + need->schedule_bytes;
+  int64_t later = need->log_bytes + need->schedule_bytes + need->decoding_bytes;
   later += backend->host_memory ? need->device_bytes + (data->beside ? saved_bytes : 0) : need->staging_bytes;
   if (backend->host_memory) {
     need->reading_bytes = data->reading_bytes > 0 ? first + data->reading_bytes : 0;
@@ -140,10 +152,12 @@ bool ls_train_saves_beside(const ls_config_t *config) {
 void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_dataset_t *d = t->dataset;
   int64_t steps = t->total_steps < LS_LOG_CAPACITY ? t->total_steps : LS_LOG_CAPACITY;
-  const ls_train_data_size_t data = {.samples_bytes = ls_dataset_bytes(d),
-                                     .reading_bytes = d->reading_bytes,
-                                     .beside = ls_train_saves_beside(t->config),
-                                     .log_bytes = steps * (int64_t)sizeof(double)};
+  const ls_train_data_size_t data = {
+      .samples_bytes = ls_dataset_bytes(d),
+      .reading_bytes = d->reading_bytes,
+      .decoding_bytes = d->features ? 0 : ls_engine_input_threads(&t->engine, d) * ls_dataset_work_bytes(d),
+      .beside = ls_train_saves_beside(t->config),
+      .log_bytes = steps * (int64_t)sizeof(double)};
   const ls_device_options_t options = {.threads = t->engine.threads,
                                        .reproducible = t->config->parallel.reproducible};
   const ls_program_t *train = &t->engine.step[LS_STEP_TRAIN].program;

@@ -8,10 +8,11 @@
 enum { LS_LOG_CAPACITY = 1 << 20 };
 
 typedef struct {
-  int64_t samples_bytes; /* features and targets, kept in host memory */
-  int64_t reading_bytes; /* additional memory while they are read: text and files, free afterwards */
-  bool beside;           /* saved rows are copied before they are written */
-  int64_t log_bytes;     /* times of the run's steps, of LS_LOG_CAPACITY at most */
+  int64_t samples_bytes;  /* features and targets, kept in host memory */
+  int64_t reading_bytes;  /* additional memory while they are read: text and files, free afterwards */
+  int64_t decoding_bytes; /* held by the threads that decode samples for each batch */
+  bool beside;            /* saved rows are copied before they are written */
+  int64_t log_bytes;      /* times of the run's steps, of LS_LOG_CAPACITY at most */
 } ls_train_data_size_t;
 
 /* Either program may be NULL, not both. `options` are those with which the device is opened. Fills the need;

@@ -124,6 +124,32 @@ static void samples_depend_on_the_position_alone(void **state) {
   files_remove();
 }
 
+/* Decoding held 12 MB for each thread and picture of 4 megapixels, which no plan counted. */
+static void rooms_of_decoding_are_counted(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = config_of(list_make());
+  for (int i = 0; i < 2; i++) {
+    filled_t filled;
+    config.crop = LS_CROP_CENTRE;
+    config.resize = 11;
+    config.decode = i == 0 ? LS_DECODE_ONCE : LS_DECODE_ALWAYS;
+    ls_dataset_t *d = open_set(&said, &config);
+    int64_t least = 11 * 11 * 3; /* at least the scaled picture */
+    int64_t threads = ls_cpu_count() < d->rows ? ls_cpu_count() : d->rows;
+    if (i == 0) assert_true(ls_dataset_work_bytes(d) > least);
+    assert_int_equal(d->reading_bytes, threads * ls_dataset_work_bytes(d));
+    ls_loader_spec_t spec = spec_of(0);
+    ls_batch_t to = batch_at(&filled, 0);
+    assert_int_equal(ls_batch_fill(d, &spec, 1, &to), LS_OK);
+    assert_true(ls_dataset_work_bytes(d) > least);
+    ls_dataset_close(d);
+  }
+  said_close(&said);
+  files_remove();
+}
+
 /* Without random parts a sample may be decoded once: the same bits, and the same fingerprint. */
 static void decoding_once_gives_the_same_samples(void **state) {
   (void)state;
@@ -301,6 +327,7 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(samples_depend_on_the_position_alone),
+                                     cmocka_unit_test(rooms_of_decoding_are_counted),
                                      cmocka_unit_test(decoding_once_gives_the_same_samples),
                                      cmocka_unit_test(random_parts_lie_inside),
                                      cmocka_unit_test(shifts_and_flips_are_what_they_say),

@@ -73,13 +73,13 @@ static void a_host_holds_everything(void **state) {
   assert_int_equal(need.evaluation_bytes, 1000 + 20 + 300);
 }
 
-/* 300 bytes of scratch for each thread and row of the second input. */
-static int64_t some_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                            const ls_shape_t *second) {
+/* Scratch of 300 bytes for each thread and row of the second input, a room of the first's rows, and 5 bytes of code. */
+static ls_device_scratch_t some_scratch(const ls_device_options_t *options, const char *op,
+                                        const ls_kernel_args_t *args) {
   assert_string_equal(op, "linear_dwb");
-  assert_int_equal(first->dim[0], 7);
+  assert_int_equal(args->in[0].shape.dim[0], 7);
   assert_true(options->reproducible);
-  return 300 * options->threads * second->dim[0];
+  return (ls_device_scratch_t){300 * options->threads * args->in[1].shape.dim[0], 7, 5};
 }
 
 static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void **state) {
@@ -108,10 +108,10 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   train.groups = &world;
   train.group_count = 1;
   const ls_device_options_t options = {.threads = 3, .reproducible = true};
-  const ls_train_data_size_t data = {.samples_bytes = 7000};
+  const ls_train_data_size_t data = {.samples_bytes = 7000, .decoding_bytes = 900};
   ls_train_memory_t need;
   ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
-  assert_int_equal(need.scratch_bytes, 300 * 3 * 8); /* of the op that takes the most */
+  assert_int_equal(need.scratch_bytes, 300 * 3 * 8 + 7 + 2 * 5); /* of the ops that take the most; all code */
   /* two buffers: the own slot, and of three others' messages a half */
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * 6000 / 2));
   assert_int_equal(need.reading_bytes, 0);
@@ -119,7 +119,7 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
                    ls_run_book_bytes(PROGRAM(&train))); /* four tasks; the other has none */
   assert_in_range(need.schedule_bytes, 4 * 200, 4 * 4000);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes + 7000 +
-                                          need.exchange_bytes + need.schedule_bytes);
+                                          need.exchange_bytes + need.schedule_bytes + 900);
   /* larger messages travel in chunks; one rank exchanges nothing; nor do GPUs, in host memory */
   tensors[3].size_bytes = 9 * CHUNK;
   ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);

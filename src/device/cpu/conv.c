@@ -30,20 +30,12 @@ static int64_t block_rows(int64_t depth, int64_t all) {
   return rows < all ? rows : all;
 }
 
-/* The room for windows, and as much again, with the weights, for what the library packs. The weights' gradient needs
- * no more than the two other passes of its layer. */
-int64_t ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                            const ls_shape_t *w) {
-  if (strcmp(op, "conv2d") != 0 && strcmp(op, "conv2d_dx") != 0) return 0;
-  int64_t depth = ls_shape_inner(w, 1), rows = block_rows(depth, ls_shape_outer(first, first->rank - 1));
-  return options->threads * (2 * rows + w->dim[0]) * depth * (int64_t)sizeof(float);
-}
-
-static conv_t conv_of(const ls_stream_t *stream, const ls_window_t *v) {
-  conv_t p = {.simd = ls_cpu_simd(stream), .v = *v, .in = v->c / v->groups, .of = v->o / v->groups};
+static conv_t conv_of(const ls_simd_t *simd, const ls_window_t *v) {
+  conv_t p = {.simd = simd, .v = *v, .in = v->c / v->groups, .of = v->o / v->groups};
   p.depth = v->kh * v->kw * p.in;
   p.block = block_rows(p.depth, v->n * v->oh * v->ow);
   p.plain = v->kh * v->kw == 1 && v->sh == 1 && v->sw == 1 && !v->top && !v->left && !v->bottom && !v->right;
+  p.stride = p.plain ? 0 : p.block * p.depth;
   return p;
 }
 
@@ -55,11 +47,65 @@ static ls_cpu_work_t work_of(const conv_t *p) {
   return LS_CPU_FLOPS(2 * positions(p) * p->v.o * p->depth);
 }
 
+/* Of windows laid out by so many parts; of depthwise weights, and their gradients. */
+static size_t room_bytes(const conv_t *p, int64_t parts) {
+  int64_t floats = is_depthwise(p) ? 2 * p->depth * p->v.c : parts * p->stride + 1;
+  return (size_t)floats * sizeof(float);
+}
+
+static ls_window_t window_of(ls_cpu_conv_kind_t kind, const ls_kernel_args_t *args) {
+  const ls_shape_t *a = &args->in[0].shape, *b = &args->in[1].shape, *c = &args->out[0].shape;
+  return kind == LS_CPU_CONV_Y    ? ls_window_conv(args->attrs, a, b, c)
+         : kind == LS_CPU_CONV_DX ? ls_window_conv(args->attrs, c, b, a)
+                                  : ls_window_conv(args->attrs, b, c, a);
+}
+
+static int64_t in_blocks(int64_t channels) {
+  enum { CHANNELS = 16 };
+  return (channels + CHANNELS - 1) / CHANNELS * CHANNELS;
+}
+
+/* Filters as oneDNN packs them: channels and filters of a group in blocks. Gradients: those of each part. */
+static int64_t packed_filters(const conv_t *p, ls_cpu_conv_kind_t kind, bool low, int threads) {
+  int64_t in = is_depthwise(p) ? 1 : in_blocks(p->in), of = is_depthwise(p) ? 1 : in_blocks(p->of);
+  int64_t parts = p->v.n < threads ? p->v.n : threads;
+  int64_t bytes = p->v.groups * of * in * p->v.kh * p->v.kw;
+  return kind == LS_CPU_CONV_DW ? parts * bytes * (int64_t)sizeof(float)
+                                : bytes * (int64_t)(low ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* oneDNN keeps primitives of about LIBRARY_BYTES for each convolution, measured with networks of 20 to 80 of them. Of our
+ * own way each thread multiplies by itself, and a library has packed no more than PACKED_SIDE rows and columns of such
+ * products. Rooms are exact where the work is worth all threads, but for oneDNN's scratchpads. */
+void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
+                         ls_device_scratch_t *scratch) {
+  enum { PACKED_SIDE = 512, LIBRARY_BYTES = 24 << 10 };
+  static const char *const names[] = {
+      [LS_CPU_CONV_Y] = "conv2d", [LS_CPU_CONV_DX] = "conv2d_dx", [LS_CPU_CONV_DW] = "conv2d_dw"};
+  int kind = 0;
+  while (kind < LS_COUNT(names) && strcmp(op, names[kind]) != 0)
+    kind++;
+  if (kind == LS_COUNT(names)) return;
+  const ls_window_t v = window_of((ls_cpu_conv_kind_t)kind, args);
+  const conv_t p = conv_of(NULL, &v);
+  if (ls_cpu_convolves()) {
+    bool low = args->in[0].shape.dtype == LS_BF16 && ls_cpu_multiplies_bf16();
+    scratch->room_bytes = packed_filters(&p, (ls_cpu_conv_kind_t)kind, low, options->threads);
+    scratch->code_bytes = LIBRARY_BYTES;
+    return;
+  }
+  scratch->room_bytes = (int64_t)room_bytes(&p, options->threads);
+  if (is_depthwise(&p)) return;
+  int64_t side[] = {p.block, p.depth, p.of};
+  for (int i = 0; i < LS_COUNT(side); i++)
+    if (side[i] > PACKED_SIDE) side[i] = PACKED_SIDE;
+  scratch->packed_bytes = options->threads * side[1] * (side[0] + side[2]) * (int64_t)sizeof(float);
+}
+
 /* Calls fn for every part of the loop: begin is the part's number. */
 static ls_status_t run_parts(ls_stream_t *stream, conv_t *p, ls_cpu_loop_fn fn) {
   p->parts = ls_cpu_parts(stream, work_of(p));
-  p->stride = p->plain ? 0 : p->block * p->depth;
-  p->room = ls_cpu_room(stream, (size_t)(p->parts * p->stride + 1) * sizeof(float));
+  p->room = ls_cpu_room(stream, room_bytes(p, p->parts));
   if (!p->room) return LS_ERR_MEMORY;
   ls_cpu_library_loop(stream, p->parts, 1, work_of(p), fn, p);
   return LS_OK;
@@ -218,8 +264,7 @@ static void each_dw(const void *arg, int64_t begin, int64_t end) {
 /* Cut into `count` pieces. */
 static ls_status_t run_depthwise(ls_stream_t *stream, conv_t *p, int64_t count, int64_t grain,
                                  ls_cpu_loop_fn fn) {
-  int64_t weights = p->depth * p->v.c;
-  p->room = ls_cpu_room(stream, (size_t)(2 * weights) * sizeof(float));
+  p->room = ls_cpu_room(stream, room_bytes(p, 1));
   if (!p->room) return LS_ERR_MEMORY;
   if (p->w) transpose(p->w, p->v.c, p->depth, p->room);
   ls_cpu_loop(stream, count, grain, work_of(p), fn, p);
@@ -237,12 +282,11 @@ static ls_status_t by_library(ls_stream_t *stream, const ls_kernel_args_t *args,
 }
 
 static ls_status_t conv2d(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  const ls_window_t v =
-      ls_window_conv(args->attrs, &args->in[0].shape, &args->in[1].shape, &args->out[0].shape);
+  const ls_window_t v = window_of(LS_CPU_CONV_Y, args);
   ls_status_t status =
       by_library(stream, args, LS_CPU_CONV_Y, &v, args->in[0].data, args->in[1].data, args->out[0].data);
   if (status != LS_ERR_UNSUPPORTED) return status;
-  conv_t p = conv_of(stream, &v);
+  conv_t p = conv_of(ls_cpu_simd(stream), &v);
   p.x = args->in[0].data;
   p.w = args->in[1].data;
   p.y = args->out[0].data;
@@ -251,12 +295,11 @@ static ls_status_t conv2d(ls_stream_t *stream, const ls_kernel_args_t *args) {
 }
 
 static ls_status_t conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  const ls_window_t v =
-      ls_window_conv(args->attrs, &args->out[0].shape, &args->in[1].shape, &args->in[0].shape);
+  const ls_window_t v = window_of(LS_CPU_CONV_DX, args);
   ls_status_t status =
       by_library(stream, args, LS_CPU_CONV_DX, &v, args->out[0].data, args->in[1].data, args->in[0].data);
   if (status != LS_ERR_UNSUPPORTED) return status;
-  conv_t p = conv_of(stream, &v);
+  conv_t p = conv_of(ls_cpu_simd(stream), &v);
   p.dy = args->in[0].data;
   p.w = args->in[1].data;
   p.dx = args->out[0].data;
@@ -265,12 +308,11 @@ static ls_status_t conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
 }
 
 static ls_status_t conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  const ls_window_t v =
-      ls_window_conv(args->attrs, &args->in[1].shape, &args->out[0].shape, &args->in[0].shape);
+  const ls_window_t v = window_of(LS_CPU_CONV_DW, args);
   ls_status_t status =
       by_library(stream, args, LS_CPU_CONV_DW, &v, args->in[1].data, args->out[0].data, args->in[0].data);
   if (status != LS_ERR_UNSUPPORTED) return status;
-  conv_t p = conv_of(stream, &v);
+  conv_t p = conv_of(ls_cpu_simd(stream), &v);
   p.dy = args->in[0].data;
   p.x = args->in[1].data;
   p.dw = args->out[0].data;

@@ -2,6 +2,7 @@
 #include "device/cpu/cpu.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 static const ls_cpu_row_t *const families[] = {
     ls_cpu_linear_rows, ls_cpu_elementwise_rows, ls_cpu_dropout_rows,    ls_cpu_norm_rows,
@@ -22,21 +23,34 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
   return LS_OK;
 }
 
+static void release_room(ls_cpu_device_t *cpu) {
+  if (cpu->room) munmap(cpu->room, cpu->room_bytes);
+  cpu->room = NULL;
+  cpu->room_bytes = 0;
+}
+
 static void cpu_close(ls_device_t *device) {
   if (device) {
     ls_cpu_onednn_close((ls_cpu_device_t *)device);
-    ls_free(((ls_cpu_device_t *)device)->room);
+    release_room((ls_cpu_device_t *)device);
   }
   ls_host_device_close(device);
 }
 
+/* Pages of its own, not malloc's: what the room leaves behind as it grows goes back to the system, so a process holds
+ * the largest room and no more. */
 void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes) {
   ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
   if (size_bytes <= cpu->room_bytes) return cpu->room;
-  ls_free(cpu->room);
-  cpu->room = ls_alloc_aligned(stream->device->ctx, 64, size_bytes);
-  cpu->room_bytes = cpu->room ? size_bytes : 0;
-  return cpu->room;
+  release_room(cpu);
+  void *room = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    ls_fail(stream->device->ctx, LS_ERR_MEMORY, "out of memory: %zu bytes for a kernel", size_bytes);
+    return NULL;
+  }
+  cpu->room = room;
+  cpu->room_bytes = size_bytes;
+  return room;
 }
 
 static const ls_cpu_row_t *find(const char *op) {
@@ -57,9 +71,12 @@ static bool cpu_low(const ls_device_t *device, const char *op, ls_dtype_t dtype)
   return find(op)->low && dtype == LS_BF16 && ls_cpu_multiplies_bf16();
 }
 
-static int64_t cpu_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                           const ls_shape_t *second) {
-  return ls_cpu_linear_scratch(options, op, first, second) + ls_cpu_conv_scratch(options, op, first, second);
+static ls_device_scratch_t cpu_scratch(const ls_device_options_t *options, const char *op,
+                                       const ls_kernel_args_t *args) {
+  ls_device_scratch_t scratch = {0};
+  ls_cpu_linear_scratch(options, op, args, &scratch);
+  ls_cpu_conv_scratch(options, op, args, &scratch);
+  return scratch;
 }
 
 static const ls_device_ops_t device_ops = {.open = cpu_open,

@@ -90,6 +90,8 @@ typedef struct {
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *product);
 /* Whether oneDNN uses these instruction sets (dnnl_cpu_isa_t). */
 bool ls_cpu_onednn_has(unsigned isa);
+/* Whether it has convolutions made for this processor, of nearly all shapes. */
+bool ls_cpu_convolves(void);
 /* Whether it has AVX512-BF16 or AMX. */
 bool ls_cpu_multiplies_bf16(void);
 
@@ -105,11 +107,12 @@ typedef struct {
   ls_kernel_fn fn;
   bool low; /* takes bf16 too, or gives it to args->widened */
 } ls_cpu_row_t;
-/* ls_device_ops_t.scratch of linear and its gradients, and of convolutions; 0 for other ops. */
-int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                              const ls_shape_t *second);
-int64_t ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                            const ls_shape_t *second);
+/* ls_device_ops_t.scratch of linear and its gradients, and of convolutions; adds to *scratch, which stays zeros for
+ * other ops. */
+void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
+                           ls_device_scratch_t *scratch);
+void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
+                         ls_device_scratch_t *scratch);
 /* Ended by a row without a name. */
 extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
     ls_cpu_batch_norm_rows[], ls_cpu_conv_rows[], ls_cpu_pool_rows[], ls_cpu_norm_rows[], ls_cpu_loss_rows[],

@@ -207,25 +207,30 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-/* A library packs parts of both factors, by rules that are its own. Each thread packs no more than the factor that
- * all threads need and its share of the one that is cut. The margin: products count as of LEAST_ROWS rows at least,
- * and twice, because a block that was given back is not always found again. Beyond THREAD_BYTES_MAX no library was
- * seen to go. docs/results.md says how close that is. */
-int64_t ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_shape_t *first,
-                              const ls_shape_t *second) {
-  enum { LEAST_ROWS = 128, BLOCKS = 2, THREAD_BYTES_MAX = 20 << 20 };
+/* A library packs parts of both factors, in blocks of at most DEPTH along k: all that are known do as Goto and van de
+ * Geijn (2008). Twice, because a block that was given back is not always found again. */
+static int64_t packed_bytes(int64_t m, int64_t n, int64_t k) {
+  enum { DEPTH = 512, BLOCKS = 2, BYTES_MAX = 20 << 20 };
+  int64_t bytes = BLOCKS * (m + n) * (k < DEPTH ? k : DEPTH) * (int64_t)sizeof(float);
+  return bytes < BYTES_MAX ? bytes : BYTES_MAX;
+}
+
+/* Products count as of LEAST_ROWS rows at least. docs/results.md says how close that is. */
+void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
+                           ls_device_scratch_t *scratch) {
+  enum { LEAST_ROWS = 128 };
   const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
   const bool y = strcmp(op, "linear") == 0, dx = strcmp(op, "linear_dx") == 0;
-  if (!y && !dx && strcmp(op, "linear_dwb") != 0) return 0;
+  if (!y && !dx && strcmp(op, "linear_dwb") != 0) return;
+  const ls_shape_t *first = &args->in[0].shape, *second = &args->in[1].shape;
   int64_t width = first->dim[first->rank - 1], rows = ls_shape_count(first) / width;
-  if (rows <= (y ? few.y : dx ? few.dx : few.dwb)) return 0;
+  if (rows <= (y ? few.y : dx ? few.dx : few.dwb)) return;
   if (rows < LEAST_ROWS) rows = LEAST_ROWS;
-  int64_t samples = rows * width;
-  int64_t other = y || dx ? ls_shape_count(second) : rows * second->dim[second->rank - 1];
-  bool cuts_samples = samples >= other || !(y || dx);
-  int64_t cut = cuts_samples ? samples : other, whole = cuts_samples ? other : samples;
-  int64_t bytes = BLOCKS * (whole + cut / options->threads) * (int64_t)sizeof(float);
-  return options->threads * (bytes < THREAD_BYTES_MAX ? bytes : THREAD_BYTES_MAX);
+  int64_t other = y ? second->dim[0] : second->dim[second->rank - 1];
+  int64_t m = y || dx ? rows : width, k = y || dx ? width : rows;
+  bool cuts_m = m >= other || !(y || dx);
+  int64_t part = ((cuts_m ? m : other) + options->threads - 1) / options->threads;
+  scratch->packed_bytes = options->threads * packed_bytes(cuts_m ? part : m, cuts_m ? other : part, k);
 }
 
 const ls_cpu_row_t ls_cpu_linear_rows[] = {

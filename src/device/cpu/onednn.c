@@ -42,6 +42,10 @@ bool ls_cpu_multiplies_bf16(void) {
   return ls_cpu_onednn_has(dnnl_cpu_isa_avx512_core_bf16);
 }
 
+bool ls_cpu_convolves(void) {
+  return ls_cpu_onednn_has(dnnl_cpu_isa_avx2);
+}
+
 static ls_cpu_onednn_t *library_of(ls_cpu_device_t *cpu) {
   if (cpu->onednn) return cpu->onednn;
   ls_cpu_onednn_t *o = ls_alloc(cpu->host.base.ctx, sizeof *o);
@@ -404,6 +408,10 @@ _Static_assert(sizeof(ls_window_t) + 2 * sizeof(int64_t) <= sizeof(shape_key_t) 
 #else
 
 bool ls_cpu_multiplies_bf16(void) {
+  return false;
+}
+
+bool ls_cpu_convolves(void) {
   return false;
 }
 
