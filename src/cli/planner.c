@@ -244,7 +244,16 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   return status;
 }
 
-enum { EXTRA_EMIT, EXTRA_POLICY, EXTRA_BUDGET, EXTRA_MACHINE, EXTRA_DEVICES, EXTRA_FRESH, EXTRA_COUNT };
+enum {
+  EXTRA_EMIT,
+  EXTRA_POLICY,
+  EXTRA_BUDGET,
+  EXTRA_MACHINE,
+  EXTRA_DEVICES,
+  EXTRA_FRESH,
+  EXTRA_NO_CROSSOVER,
+  EXTRA_COUNT
+};
 
 static const cli_extra_t extras[] = {
     [EXTRA_EMIT] = {"--emit", "FORM",
@@ -258,6 +267,9 @@ static const cli_extra_t extras[] = {
     [EXTRA_FRESH] = {"--fresh", NULL,
                      "Repeat the measurements of earlier plans, which may have run on a busier "
                      "machine."},
+    [EXTRA_NO_CROSSOVER] =
+        {"--no-crossover", NULL,
+         "Do not look for the batch from which more devices pay, which takes most of the time."},
     [EXTRA_COUNT] = {NULL, NULL, NULL}};
 
 static bool by_thresholds(const cli_args_t *args) {
@@ -303,7 +315,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     status = cli_list_read(ctx, extras[EXTRA_DEVICES].name, devices, true, &list);
   if (status != LS_OK) return status;
   options.budget_s = (double)budget_ms * 1e-3;
-  options.no_crossover = args->extra[EXTRA_EMIT] != NULL;
+  options.no_crossover = args->extra[EXTRA_EMIT] || args->extra[EXTRA_NO_CROSSOVER];
   options.fresh = args->extra[EXTRA_FRESH] != NULL;
   options.only = list.number;
   options.only_count = list.count;

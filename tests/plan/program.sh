@@ -32,6 +32,8 @@ done
   >"$work/fresh.json" || fail "plan --fresh"
 [ "$(field "$work/fresh.json" timed)" -gt 0 ] || fail "--fresh timed nothing"
 [ "$(grep -c '"threads_per_rank"' "$work/fresh.json")" = 1 ] || fail "--devices 1: more than one candidate"
+"$program" plan "$config" --json --no-crossover >"$work/short.json" || fail "plan --no-crossover"
+grep -q '"crossover_batch": {}' "$work/short.json" || fail "--no-crossover looked for it: $(cat "$work/short.json")"
 got=0
 "$program" plan "$config" --devices 1,999 >"$work/out" 2>"$work/err" || got=$?
 [ "$got" = 2 ] && grep -q '999 devices were asked for' "$work/err" || fail "--devices 999: $got, $(cat "$work/err")"
