@@ -28,7 +28,6 @@ typedef struct {
   ncclComm_t comm;
   ending_t *ending; /* has begun */
   float *token; /* device: what a barrier adds up, and behind it the number of collectives that have run */
-  uint64_t told, mark; /* the collective of which the watcher has heard last, its number and its mark */
   ls_nccl_progress_t progress;
 } ls_nccl_comm_t;
 
@@ -158,26 +157,6 @@ static ls_status_t run(ls_comm_t *comm, const ls_collective_t *c) {
   return control->ops->run(control, c);
 }
 
-static uint64_t tell_one(ls_nccl_comm_t *n, const ls_nccl_entry_t *e, uint64_t number) {
-  const ls_comm_watch_t *watch = n->base.watch;
-  const ls_collective_t c = {.kind = e->kind, .name = e->name, .count = e->count, .dtype = e->dtype};
-  return watch->enter(watch->user, &n->base, &c, LS_LINE_DEVICE, number);
-}
-
-/* Tells the watcher of the collective that has run last and of the one that the GPU waits for. */
-static void tell(ls_nccl_comm_t *n, uint64_t word) {
-  const ls_comm_watch_t *watch = n->base.watch;
-  const ls_nccl_entry_t *pending = ls_nccl_progress_pending(&n->progress, word);
-  const uint64_t run = word >> 32;
-  const uint32_t last = (uint32_t)word;
-  if (!watch || !pending || n->told == run + 1) return;
-  if (n->told > 0) watch->leave(watch->user, LS_LINE_DEVICE, n->mark);
-  if (n->told < run && last > 0)
-    watch->leave(watch->user, LS_LINE_DEVICE, tell_one(n, &n->progress.entry[last - 1], run));
-  n->mark = tell_one(n, pending, run + 1);
-  n->told = run + 1;
-}
-
 /* Fires a little before the caller's own deadline, which cannot name the collective. */
 static ls_status_t poll(ls_comm_t *comm) {
   ls_nccl_comm_t *n = nccl_of(comm);
@@ -190,7 +169,7 @@ static ls_status_t poll(ls_comm_t *comm) {
   int64_t still_ns = ls_nccl_progress_still_ns(&n->progress, comm->step, now_ns, comm->deadline_ns / 2);
   const uint64_t word = *n->progress.word;
   const ls_nccl_entry_t *pending = ls_nccl_progress_pending(&n->progress, word);
-  tell(n, word);
+  ls_nccl_progress_tell(&n->progress, comm, word);
   if (comm->watch && comm->watch->give_up(comm->watch->user)) {
     char place[LS_COMM_WHERE_BYTES];
     return break_off(n, ls_fail(comm->ctx, LS_ERR_TIMEOUT, "%s: the supervisor ends the run, which hangs",

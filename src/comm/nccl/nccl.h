@@ -51,6 +51,8 @@ typedef struct {
   ls_nccl_entry_t entry[LS_NCCL_PROGRESS_MAX];
   uint64_t last_word; /* the word at the last look, and the time since which it has not changed */
   int64_t last_step, last_poll_ns, still_since_ns;
+  uint64_t told,
+      mark; /* the collective of which a watcher has heard last: its number, and the watcher's mark */
 } ls_nccl_progress_t;
 
 ls_status_t ls_nccl_progress_open(ls_ctx_t *ctx, ls_nccl_progress_t *progress);
@@ -59,6 +61,9 @@ void ls_nccl_progress_close(ls_nccl_progress_t *progress);
 uint32_t ls_nccl_progress_number(ls_nccl_progress_t *progress, const ls_collective_t *c);
 /* The entry that follows `word`; NULL if nothing was put on a stream yet. */
 const ls_nccl_entry_t *ls_nccl_progress_pending(const ls_nccl_progress_t *progress, uint64_t word);
+/* Tells the watcher of `comm`, if it has one, of the collective that has run last and of the one that the GPU waits for,
+ * once each. Called while the host waits. */
+void ls_nccl_progress_tell(ls_nccl_progress_t *progress, const ls_comm_t *comm, uint64_t word);
 /* Called while the host waits. Returns the time since the last progress, 0 at the first look at a step. A
  * long pause between two looks means that nobody was waiting, and restarts the count. */
 int64_t ls_nccl_progress_still_ns(ls_nccl_progress_t *progress, int64_t step, int64_t now_ns,

@@ -60,3 +60,21 @@ int64_t ls_nccl_progress_still_ns(ls_nccl_progress_t *progress, int64_t step, in
   progress->last_poll_ns = now_ns;
   return now_ns - progress->still_since_ns;
 }
+
+static uint64_t enter(const ls_comm_t *comm, const ls_nccl_entry_t *e, uint64_t number) {
+  const ls_collective_t c = {.kind = e->kind, .name = e->name, .count = e->count, .dtype = e->dtype};
+  return comm->watch->enter(comm->watch->user, comm, &c, LS_LINE_DEVICE, number);
+}
+
+void ls_nccl_progress_tell(ls_nccl_progress_t *p, const ls_comm_t *comm, uint64_t word) {
+  const ls_comm_watch_t *watch = comm->watch;
+  const ls_nccl_entry_t *pending = ls_nccl_progress_pending(p, word);
+  const uint64_t run = word >> 32;
+  const uint32_t last = (uint32_t)word;
+  if (!watch || !pending || p->told == run + 1) return;
+  if (p->told > 0) watch->leave(watch->user, LS_LINE_DEVICE, p->mark);
+  if (p->told < run && last > 0)
+    watch->leave(watch->user, LS_LINE_DEVICE, enter(comm, &p->entry[last - 1], run));
+  p->mark = enter(comm, pending, run + 1);
+  p->told = run + 1;
+}
