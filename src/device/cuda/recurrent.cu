@@ -21,12 +21,16 @@ namespace cg = cooperative_groups;
 
 enum { UNITS = 32, SHARERS = 16, CHAIN_THREADS = UNITS / 2 * SHARERS, BLOCKS_MAX = 8, CHUNKS_MAX = 4 };
 
-// N neighbours from shared memory.
-template <int N> __device__ static void read(float (&v)[N], const float *from) {
-  if constexpr (N == 2)
-    *(float2 *)v = *(const float2 *)from;
-  else
-    *(float4 *)v = *(const float4 *)from;
+// Every SHARERS-th number of S samples from shared memory. Of two samples all are read before any is used: a warp has only
+// one other to wait with.
+template <int N, int S> __device__ static void read_all(float (&v)[N][S], const float *from) {
+#pragma unroll
+  for (int i = 0; i < N; i++)
+    if constexpr (S == 2)
+      *(float2 *)v[i] = *(const float2 *)(from + i * SHARERS * S);
+    else
+      *(float4 *)v[i] = *(const float4 *)(from + i * SHARERS * S);
+  if (S == 2) asm volatile("" ::: "memory");
 }
 
 // Adds up value[.. N) over SHARERS lanes. Each is left with the totals of N / SHARERS, its share, at the front.
@@ -100,18 +104,17 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
         if (threadIdx.x == 0) arrivals_expect(arrived + (step & 1), P::OUTPUTS * (int)sizeof(float));
       }
       float sum[SLOTS * 2 * S] = {};
+      float v[P::DEPTH][S];
+      read_all(v, now + sharer * S);
 #pragma unroll
-      for (int i = 0; i < P::DEPTH; i++) {
-        float v[S];
-        read(v, now + (i * SHARERS + sharer) * S);
+      for (int i = 0; i < P::DEPTH; i++)
 #pragma unroll
         for (int g = 0; g < OP::GATES; g++)
 #pragma unroll
           for (int u = 0; u < 2; u++)
 #pragma unroll
             for (int s = 0; s < S; s++)
-              sum[(g * 2 + u) * S + s] += weight[i][g][u] * v[s];
-      }
+              sum[(g * 2 + u) * S + s] += weight[i][g][u] * v[i][s];
       add_shared<SLOTS * 2 * S>(sum);
       float output[P::V], *state = states + chunk * P::V * CHAIN_THREADS + threadIdx.x;
       typename OP::kept_t kept[P::V];
@@ -229,18 +232,17 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
       __syncthreads();
       if (step > 0) {
         float sum[BLOCKS_MAX * 2 * S] = {};
+        float v[P::DEPTH][S];
+        read_all(v, mine + sharer * S);
 #pragma unroll
-        for (int i = 0; i < P::DEPTH; i++) {
-          float v[S];
-          read(v, mine + (i * SHARERS + sharer) * S);
+        for (int i = 0; i < P::DEPTH; i++)
 #pragma unroll
           for (int c = 0; c < C; c++)
 #pragma unroll
             for (int e = 0; e < 2; e++)
 #pragma unroll
               for (int j = 0; j < S; j++)
-                sum[(c * 2 + e) * S + j] += weight[i][c][e] * v[j];
-        }
+                sum[(c * 2 + e) * S + j] += weight[i][c][e] * v[i][j];
         add_shared<BLOCKS_MAX * 2 * S>(sum);
         float total[P::V];
 #pragma unroll
