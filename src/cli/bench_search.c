@@ -308,6 +308,14 @@ static ls_status_t narrow(search_t *s, network_t *n) {
   return status;
 }
 
+/* The largest batch, in the time that is left: what several ranks gain at most. */
+static ls_status_t measure_end(search_t *s, network_t *n) {
+  bool measured = n->lost == n->end - 1 || n->won == n->end - 1, pays, over;
+  double ratio;
+  s->pair_s = 0;
+  return measured || n->reason[0] ? LS_OK : measure_batch(s, n, n->most, &ratio, &pays, &over);
+}
+
 /* ---- the answer ---- */
 
 static void say_prediction(const network_t *n, FILE *to) {
@@ -389,16 +397,21 @@ ls_status_t bench_search(bench_t *b) {
   if (!b->args->quiet)
     fprintf(stderr, "%d network%s, at most %lld s (--budget)\n", s.networks, LS_PLURAL(s.networks),
             (long long)b->budget_s);
-  ls_status_t status = LS_OK;
-  for (int i = 0, left = s.networks; i < s.sweep_count && status == LS_OK; i++) {
+  network_t *all = ls_alloc_array(b->ctx, (size_t)s.networks, sizeof *all);
+  ls_status_t status = all ? LS_OK : LS_ERR_MEMORY;
+  int count = 0;
+  for (int i = 0; i < s.sweep_count && status == LS_OK; i++) {
     if (!is_first(&s, i)) continue;
-    network_t n = network_of(&s, &sweep[i]);
-    left--;
-    status = plan(&s, &n);
-    s.reserve_s = left * s.plan_s;
-    if (status == LS_OK) status = narrow(&s, &n);
-    if (status == LS_OK) status = conclude(&s, &n);
+    network_t *n = &all[count++];
+    *n = network_of(&s, &sweep[i]);
+    status = plan(&s, n);
+    s.reserve_s = (s.networks - count) * s.plan_s;
+    if (status == LS_OK) status = narrow(&s, n);
+    if (status == LS_OK) status = conclude(&s, n);
   }
+  for (int i = 0; i < count && status == LS_OK; i++)
+    status = measure_end(&s, &all[i]);
+  ls_free(all);
   b->limit_s = s.limit_s;
   ls_free(sweep);
   return status;

@@ -42,13 +42,13 @@ def side(cell, ranks, us, spread, repetitions, traced):
     return v
 
 
-def study_of(*cells, spread=1, repetitions=5, traced=0, definition=DEFINITION):
+def study_of(*cells, spread=1, repetitions=5, traced=0, definition=DEFINITION, crossovers=()):
     """A cell: network, peer access, batch, us of one device and of two, exposed us (negative: parts are not known)."""
     variants = {}
     for cell in cells:
         variants.setdefault((cell[0], cell[2]), side(cell, 1, cell[3], spread, repetitions, traced))
         variants[cell] = side(cell, 2, cell[4], spread, repetitions, traced)
-    d = document(list(variants.values()))
+    d = {**document(list(variants.values())), "crossovers": list(crossovers)}
     return {**d, "study": study.measure(d, definition)}
 
 
@@ -105,6 +105,11 @@ class Conclusions(unittest.TestCase):
                 ("bert-small-pays", YES, (bert, "on", 8, 100, 120, 4), (bert, "on", 32, 100, 80, 4)),
                 ("bert-small-pays", NO, (bert, "on", 8, 100, 120, 4))):
             self.assertEqual(verdict(study_of(*cells, definition=families), name), wanted, (name, cells))
+        # A search that ended before its largest batch does not know the best efficiency.
+        to_128 = [{"model": resnet, "searched_to": 128}]
+        for wanted, *cells in ((OPEN, (resnet, "on", 64, 100, 90, 4)),
+                               (NO, (resnet, "on", 64, 100, 90, 4), (resnet, "on", 128, 100, 85, 4))):
+            self.assertEqual(verdict(study_of(*cells, definition=families, crossovers=to_128), "resnet18-efficiency"), wanted)
         said = study_of((resnet, "on", 16, 100, 120, 40), (resnet, "on", 64, 100, 80, 40), definition=families)["study"]
         figures = next(c for c in said["conclusions"] if c["id"] == "resnet18-from-64")["findings"][0]["figures"]
         self.assertRegex(figures, r"^pays from batch 64 on \(1\.25x .*\); 0\.83x .* at 16$")

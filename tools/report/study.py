@@ -221,7 +221,9 @@ def best_efficiency(row, cells):
     best = max(known, key=lambda c: c.speedup)
     low, high = row["within"]
     bounds = f" ({50 * best.low:.0f} to {50 * best.high:.0f})" if isfinite(best.low) else ""
-    return (decided(low <= 50 * best.low and 50 * best.high <= high, 50 * best.high < low or 50 * best.low > high),
+    ended = known[-1].batch >= best.network.get("searched_to", 0)  # else a larger batch may do better
+    return (decided(ended and low <= 50 * best.low and 50 * best.high <= high,
+                    (ended and 50 * best.high < low) or 50 * best.low > high),
             f"{50 * best.speedup:.0f} %{bounds} at batch {best.batch:.0f}")
 
 
@@ -311,6 +313,9 @@ def step_parts(v):
 
 
 def measure(document, definition):
+    for network in definition["networks"]:
+        network["searched_to"] = max((number(c, "searched_to") for c in objects(document, "crossovers")
+                                      if word(c, "model") == network["preset"]), default=0)
     links, cells = cells_of(document, definition["networks"])
     tables, timelines = [], []
     for network in definition["networks"]:
