@@ -74,12 +74,14 @@ static bool preset_of(const char *name, char preset[64]) {
   return false;
 }
 
+/* An encoder of text gets the head for classes. */
 static ls_status_t read_preset(ls_network_t *n, const char *preset, int64_t batch) {
   char text[TEXT_BYTES];
   snprintf(text, sizeof text,
-           "model: {preset: %s}\ndata: {kind: synthetic, samples: %lld, validation: 0}\n"
+           "model: {preset: %s%s}\ndata: {kind: synthetic, samples: %lld, validation: 0}\n"
            "train: {batch: %lld, precision: %s, steps: 1, evaluate_every: 0, optimizer: {lr: 1e-5}}\n",
-           preset, (long long)(2 * batch), (long long)batch, n->o->backend->tf32 ? "tf32" : "fp32");
+           preset, strncmp(preset, "bert", 4) ? "" : ", classes: 2", (long long)(2 * batch), (long long)batch,
+           n->o->backend->tf32 ? "tf32" : "fp32");
   ls_config_destroy(n->config);
   n->config = NULL;
   return ls_config_parse(n->ctx, "stress", text, strlen(text), NULL, 0, &n->config);
