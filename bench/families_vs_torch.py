@@ -5,7 +5,9 @@ PyTorch's step is forward, loss, backward and AdamW. On one GPU it is one CUDA g
 by torch.compile; the faster of the two counts. Its times are taken between two runs of lockstep. On a CPU its forms
 are processes that wait for their turn: eager, traced by torch.jit, and both with PyTorch's AVX-512 loops, all with
 OpenBLAS's AVX-512 kernels and channels last. They and lockstep take turns of about --turn seconds on the same
-processors, and each turn gives a median. The form that was fastest in its best turn counts: a ratio for each round.
+processors, and each turn gives a time per step. The form that was fastest in its best turn counts: a ratio for each
+round. With --clock cpu times are the processor's, which other programs on the machine lengthen little: with one thread
+they are those of an idle machine.
 Needs torch and torchvision.
   bench/families_vs_torch.py --program build/release/bin/lockstep [--cells lstm:32:fp32,gpt2:16:bf16] [--eager]
   bench/families_vs_torch.py --program build/dev/bin/lockstep --backend cpu [--threads 1] [--rounds 9]
@@ -33,7 +35,7 @@ CELLS = [("lstm", 32, "fp32", 6), ("lstm", 256, "fp32", 2), ("lstm", 256, "bf16"
          ("bert-base", 32, "bf16", 1.1), ("bert-base", 128, "bf16", 1.0)]
 CPU_CELLS = [("lstm", 32, "fp32", 2), ("lstm", 128, "fp32", 2), ("gru", 32, "fp32", 2), ("gru", 128, "fp32", 2),
              ("encoder", 8, "fp32", 1.1), ("encoder", 32, "fp32", 1.1), ("gpt-small", 12, "fp32", 1.1),
-             ("resnet18", 2, "fp32", 1.1), ("resnet18", 8, "fp32", 1.1), ("efficientnet-b0", 4, "fp32", 1.1),
+             ("resnet18", 4, "fp32", 1.1), ("resnet18", 8, "fp32", 1.1), ("efficientnet-b0", 4, "fp32", 1.1),
              ("bert-small", 4, "fp32", 1.1), ("convolution", 64, "fp32", 1.1)]
 PRECISION = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -221,12 +223,13 @@ def torch_worker(cell, threads, traced):
         step()
     print("ready", flush=True)
     for line in sys.stdin:
-        times = []
-        for _ in range(int(line)):
+        count, times = int(line), []
+        used = time.process_time()
+        for _ in range(count):
             begin = time.perf_counter()
             step()
             times.append(time.perf_counter() - begin)
-        print(statistics.median(times) * 1e6, flush=True)
+        print(statistics.median(times) * 1e6, (time.process_time() - used) / count * 1e6, flush=True)
 
 
 class Form:
@@ -239,20 +242,31 @@ class Form:
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.ready = self.child.stdout.readline() == "ready\n"
 
-    def us(self, steps):
+    def us(self, steps, clock):
         print(steps, file=self.child.stdin, flush=True)
-        return float(self.child.stdout.readline())
+        return float(self.child.stdout.readline().split()[clock == "cpu"])
 
     def close(self):
         self.child.stdin.close()
         self.child.wait()
 
 
+def lockstep_cpu_us(program, name, batch, precision, steps, parallel):
+    """Of the processor's time: what more steps take longer."""
+    few, used = 2, []
+    for count in (few, few + steps):
+        before = os.times().children_user + os.times().children_system
+        if lockstep_us(program, name, batch, precision, count, parallel, 300)[1]:
+            raise RuntimeError("a run that worked before failed")
+        used.append(os.times().children_user + os.times().children_system - before)
+    return (used[1] - used[0]) / steps * 1e6
+
+
 def compare_cpu(args, cells):
     processors = sorted(os.sched_getaffinity(0))[-args.threads:]
     os.sched_setaffinity(0, processors)
     parallel = f"backend: cpu, ranks: 1, threads: {args.threads}, bind: false"
-    print(f"{args.threads} threads on processors {processors}, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}; ms, "
+    print(f"{args.clock} clock, {args.threads} threads on processors {processors}, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}; ms, "
           "least and median of the turns\n"
           f"{'network':16} {'batch':>5} {'prec':5} {'lockstep':>17} {'PyTorch':>17} {'form':14} ratio: median (quartiles)  goal  load")
     for name, batch, precision, goal in cells:
@@ -263,12 +277,13 @@ def compare_cpu(args, cells):
         if error:
             print(f"{name:16} {batch:5} {precision:5} {error}", flush=True)
             continue
-        steps = {f: max(2, round(args.turn * 1e6 / form.us(2))) for f, form in forms.items()}
+        steps = {f: max(2, round(args.turn * 1e6 / form.us(2, "cpu"))) for f, form in forms.items()}
+        own = max(2, round(args.turn * 1e6 / first))
         for _ in range(args.rounds):
-            ours.append(lockstep_us(args.program, name, batch, precision, max(2, round(args.turn * 1e6 / first)), parallel,
-                                    120)[0])
+            ours.append(lockstep_cpu_us(args.program, name, batch, precision, own, parallel) if args.clock == "cpu" else
+                        lockstep_us(args.program, name, batch, precision, own, parallel, 300)[0])
             for form in forms:
-                theirs[form].append(forms[form].us(steps[form]))
+                theirs[form].append(forms[form].us(steps[form], args.clock))
             load.append(os.getloadavg()[0])
         for form in forms.values():
             form.close()
@@ -289,6 +304,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="of both, on a CPU")
     parser.add_argument("--rounds", type=int, default=9, help="turns of each, on a CPU")
     parser.add_argument("--turn", type=float, default=1, help="seconds of a turn")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="of times on a CPU")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--traced", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,7 +1,8 @@
-/* Convolution as matrix products: the windows of a block of positions are laid out as rows (positions, taps x
- * channels) and multiplied with the weights. A window of one element needs no such copy. Depthwise convolution has loops
- * of its own, along the channels. Forward and data pass are cut along positions or images, the weights' gradient along
- * its columns, so no sum depends on the number of threads. */
+/* Convolution. oneDNN has kernels for most (onednn.c); the others are computed here. As matrix products: the windows of
+ * a block of positions are laid out as rows (positions, taps x channels) and multiplied with the weights. A window of one
+ * element needs no such copy. Depthwise convolution has loops of its own, along the channels. Forward and data pass are
+ * cut along positions or images, the weights' gradient along its columns, so no sum depends on the number of threads;
+ * oneDNN's gradients of weights are added up over parts of the images, whose number does depend on it. */
 #include "device/cpu/cpu.h"
 
 #include <string.h>
@@ -30,11 +31,15 @@ static int64_t block_rows(int64_t depth, int64_t all) {
   return rows < all ? rows : all;
 }
 
+static bool is_plain(const ls_window_t *v) {
+  return v->kh * v->kw == 1 && v->sh == 1 && v->sw == 1 && !v->top && !v->left && !v->bottom && !v->right;
+}
+
 static conv_t conv_of(const ls_simd_t *simd, const ls_window_t *v) {
   conv_t p = {.simd = simd, .v = *v, .in = v->c / v->groups, .of = v->o / v->groups};
   p.depth = v->kh * v->kw * p.in;
   p.block = block_rows(p.depth, v->n * v->oh * v->ow);
-  p.plain = v->kh * v->kw == 1 && v->sh == 1 && v->sw == 1 && !v->top && !v->left && !v->bottom && !v->right;
+  p.plain = is_plain(v);
   p.stride = p.plain ? 0 : p.block * p.depth;
   return p;
 }
@@ -273,11 +278,53 @@ static ls_status_t run_depthwise(ls_stream_t *stream, conv_t *p, int64_t count, 
 
 /* ---- kernels ---- */
 
+/* Windows of one element are rows of a product. */
+static ls_status_t low_product(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, void *x,
+                               void *w, void *y) {
+  const int64_t rows = v->n * v->h * v->w;
+  ls_cpu_product_t p = {.m = rows,
+                        .n = v->o,
+                        .k = v->c,
+                        .lda = v->c,
+                        .ldb = v->c,
+                        .ldc = v->o,
+                        .transpose_b = true,
+                        .low = true,
+                        .a = x,
+                        .b = w,
+                        .c = y};
+  if (kind == LS_CPU_CONV_DX)
+    p = (ls_cpu_product_t){.m = rows,
+                           .n = v->c,
+                           .k = v->o,
+                           .lda = v->o,
+                           .ldb = v->c,
+                           .ldc = v->c,
+                           .low = true,
+                           .a = y,
+                           .b = w,
+                           .c = x};
+  if (kind == LS_CPU_CONV_DW)
+    p = (ls_cpu_product_t){.m = v->o,
+                           .n = v->c,
+                           .k = rows,
+                           .lda = v->o,
+                           .ldb = v->c,
+                           .ldc = v->c,
+                           .transpose_a = true,
+                           .a = y,
+                           .b = x,
+                           .c = w};
+  return ls_cpu_product_bf16(stream, &p);
+}
+
 /* By oneDNN, where it has this convolution; bf16 else through f32. */
 static ls_status_t by_library(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cpu_conv_kind_t kind,
                               const ls_window_t *v, void *x, void *w, void *y) {
   bool low = args->in[0].shape.dtype == LS_BF16;
-  ls_status_t status = ls_cpu_convolution(stream, kind, v, low, x, w, y);
+  ls_status_t status = low && is_plain(v) && v->groups == 1
+                           ? low_product(stream, kind, v, x, w, y)
+                           : ls_cpu_convolution(stream, kind, v, low, x, w, y);
   return status == LS_ERR_UNSUPPORTED && low ? args->widened(stream, args) : status;
 }
 
