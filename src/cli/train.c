@@ -125,6 +125,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
   cli_print("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
             LS_PLURAL(r->world_size), r->threads_per_rank, LS_PLURAL(r->threads_per_rank), r->backend,
             r->precision);
+  if (strstr(r->device, "through")) cli_print("  %-24s %s\n", "device", r->device);
   cli_print("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps),
             cli_count(r->total_steps), (long long)r->global_batch);
   if (r->stopped_early[0]) cli_print("  %-24s %s\n", "stopped early", r->stopped_early);

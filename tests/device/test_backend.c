@@ -178,9 +178,26 @@ static void ref_has_no_kernels_null_has_all(void **state) {
   assert_non_null(ls_backend_cpu.device->kernel(NULL, "linear"));
 }
 
+/* 16 bits are no faster there, and no smaller. */
+static void a_cpu_that_computes_16_bits_in_f32_says_so(void **state) {
+  const ls_math_t maths[] = {LS_MATH_FP32, LS_MATH_BF16, LS_MATH_FP16};
+  const ls_device_ops_t *ops = ls_backend_cpu.device;
+  for (int i = 0; i < LS_COUNT(maths); i++) {
+    const ls_device_options_t options = {.threads = 1, .math = maths[i]};
+    const bool own = i == 0 || ops->low(NULL, "linear", ls_math_low(maths[i]));
+    ls_device_t *device;
+    assert_int_equal(ops->open(*state, &options, &device), LS_OK);
+    assert_int_equal(strstr(device->name, "through f32") == NULL, own);
+    ops->close(device);
+  }
+  assert_false(ops->low(NULL, "linear", LS_F16));
+  assert_false(ops->low(NULL, "no such op", LS_BF16));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ctx_make, ctx_drop)
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(a_cpu_that_computes_16_bits_in_f32_says_so),
       TEST(names),
       TEST(auto_without_a_module_is_cpu),
       TEST(missing_module_is_named),

@@ -1,6 +1,7 @@
 /* cpu: host memory, a pool of threads, and tuned versions of the expensive ops. */
 #include "device/cpu/cpu.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -9,6 +10,19 @@ static const ls_cpu_row_t *const families[] = {
     ls_cpu_loss_rows,   ls_cpu_update_rows,      ls_cpu_batch_norm_rows, ls_cpu_conv_rows,
     ls_cpu_pool_rows,   ls_cpu_attention_rows,   ls_cpu_embedding_rows,  ls_cpu_recurrent_rows,
     ls_cpu_int8_rows,   ls_cpu_words_rows};
+
+static const ls_cpu_row_t *find(const char *op) {
+  static const ls_cpu_row_t none = {0};
+  for (int i = 0; i < LS_COUNT(families); i++)
+    for (const ls_cpu_row_t *row = families[i]; row->op; row++)
+      if (strcmp(row->op, op) == 0) return row;
+  return &none;
+}
+
+static bool cpu_low(const ls_device_t *device, const char *op, ls_dtype_t dtype) {
+  (void)device;
+  return find(op)->low && dtype == LS_BF16 && ls_cpu_multiplies_bf16();
+}
 
 static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device) {
   ls_device_t *opened;
@@ -19,6 +33,10 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
   cpu->simd = ls_simd_pick();
   cpu->few_rows = ls_cpu_gemm_few_rows(cpu->simd);
   ls_cpu_gemm_prepare();
+  if (ls_math_low(options->math) != LS_F32 && !cpu_low(opened, "linear", ls_math_low(options->math))) {
+    size_t at = strlen(opened->name);
+    snprintf(opened->name + at, sizeof opened->name - at, ", %s through f32", ls_math_names[options->math]);
+  }
   *device = opened;
   return LS_OK;
 }
@@ -53,22 +71,9 @@ void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes) {
   return room;
 }
 
-static const ls_cpu_row_t *find(const char *op) {
-  static const ls_cpu_row_t none = {0};
-  for (int i = 0; i < LS_COUNT(families); i++)
-    for (const ls_cpu_row_t *row = families[i]; row->op; row++)
-      if (strcmp(row->op, op) == 0) return row;
-  return &none;
-}
-
 static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   (void)device;
   return find(op)->fn;
-}
-
-static bool cpu_low(const ls_device_t *device, const char *op, ls_dtype_t dtype) {
-  (void)device;
-  return find(op)->low && dtype == LS_BF16 && ls_cpu_multiplies_bf16();
 }
 
 static ls_device_scratch_t cpu_scratch(const ls_device_options_t *options, const char *op,
