@@ -16,6 +16,7 @@ A ratio above 1: lockstep is faster.
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -255,10 +256,11 @@ def lockstep_cpu_us(program, name, batch, precision, steps, parallel):
     """Of the processor's time: what more steps take longer."""
     few, used = 2, []
     for count in (few, few + steps):
-        before = os.times().children_user + os.times().children_system
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         if lockstep_us(program, name, batch, precision, count, parallel, 300)[1]:
             raise RuntimeError("a run that worked before failed")
-        used.append(os.times().children_user + os.times().children_system - before)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return (used[1] - used[0]) / steps * 1e6
 
 
