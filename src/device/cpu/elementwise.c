@@ -10,7 +10,27 @@ typedef struct {
   void (*map2)(int64_t count, const float *a, const float *b, float *y);
   const float *a, *b;
   float *y;
+  const ls_simd_t *simd; /* of bf16 */
+  const uint16_t *low_a, *low_b;
+  uint16_t *low_y;
 } map_t;
+
+/* bf16, block by block: what is widened stays in the nearest cache. */
+static void run_low(const void *arg, int64_t begin, int64_t end) {
+  enum { BLOCK = 1024 };
+  const map_t *m = arg;
+  float a[BLOCK], b[BLOCK];
+  for (int64_t at = begin; at < end; at += BLOCK) {
+    int64_t count = end - at < BLOCK ? end - at : BLOCK;
+    m->simd->from_bf16(count, m->low_a + at, a);
+    if (m->map2) {
+      m->simd->from_bf16(count, m->low_b + at, b);
+      m->map2(count, a, b, a);
+    } else
+      m->map1(count, a, a);
+    m->simd->to_bf16(count, a, m->low_y + at);
+  }
+}
 
 static void run_map1(const void *arg, int64_t begin, int64_t end) {
   const map_t *m = arg;
@@ -22,11 +42,22 @@ static void run_map2(const void *arg, int64_t begin, int64_t end) {
   m->map2(end - begin, m->a + begin, m->b + begin, m->y + begin);
 }
 
+static ls_status_t map_low(ls_stream_t *stream, const ls_kernel_args_t *args, int weight, map_t *m) {
+  int64_t count = ls_shape_count(&args->out[0].shape);
+  m->simd = ls_cpu_simd(stream);
+  m->low_a = args->in[0].data;
+  m->low_b = m->map2 ? args->in[1].data : NULL;
+  m->low_y = args->out[0].data;
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12 * weight), run_low, m);
+  return LS_OK;
+}
+
 /* `weight`: how many times the cost of moving the bytes. */
 static ls_status_t map1(ls_stream_t *stream, const ls_kernel_args_t *args, int weight,
                         void (*fn)(int64_t, const float *, float *)) {
   map_t m = {.map1 = fn, .a = args->in[0].data, .y = args->out[0].data};
   int64_t count = ls_shape_count(&args->out[0].shape);
+  if (args->in[0].shape.dtype == LS_BF16) return map_low(stream, args, weight, &m);
   ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 8 * weight), run_map1, &m);
   return LS_OK;
 }
@@ -35,6 +66,7 @@ static ls_status_t map2(ls_stream_t *stream, const ls_kernel_args_t *args, int w
                         void (*fn)(int64_t, const float *, const float *, float *)) {
   map_t m = {.map2 = fn, .a = args->in[0].data, .b = args->in[1].data, .y = args->out[0].data};
   int64_t count = ls_shape_count(&args->out[0].shape);
+  if (args->in[0].shape.dtype == LS_BF16) return map_low(stream, args, weight, &m);
   ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12 * weight), run_map2, &m);
   return LS_OK;
 }
@@ -231,20 +263,20 @@ static ls_status_t tree_sum(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return LS_OK;
 }
 
-const ls_cpu_row_t ls_cpu_elementwise_rows[] = {{"relu", relu},
-                                                {"relu_dy", relu_dy},
-                                                {"tanh", hyperbolic_tangent},
-                                                {"tanh_dy", tanh_dy},
-                                                {"sigmoid", sigmoid},
-                                                {"sigmoid_dy", sigmoid_dy},
-                                                {"gelu", gelu},
-                                                {"gelu_dx", gelu_dx},
-                                                {"gelu_tanh", gelu_tanh},
-                                                {"gelu_tanh_dx", gelu_tanh_dx},
-                                                {"silu", silu},
-                                                {"silu_dx", silu_dx},
-                                                {"add", add},
-                                                {"mul", mul},
+const ls_cpu_row_t ls_cpu_elementwise_rows[] = {{"relu", relu, true},
+                                                {"relu_dy", relu_dy, true},
+                                                {"tanh", hyperbolic_tangent, true},
+                                                {"tanh_dy", tanh_dy, true},
+                                                {"sigmoid", sigmoid, true},
+                                                {"sigmoid_dy", sigmoid_dy, true},
+                                                {"gelu", gelu, true},
+                                                {"gelu_dx", gelu_dx, true},
+                                                {"gelu_tanh", gelu_tanh, true},
+                                                {"gelu_tanh_dx", gelu_tanh_dx, true},
+                                                {"silu", silu, true},
+                                                {"silu_dx", silu_dx, true},
+                                                {"add", add, true},
+                                                {"mul", mul, true},
                                                 {"normalize", normalize},
                                                 {"cast", cast},
                                                 {"accumulate", accumulate},
