@@ -8,18 +8,44 @@
 typedef struct {
   const ls_simd_t *simd;
   int64_t n, each, c; /* samples, positions of each, channels */
+  bool slopes;        /* sums with dy */
   const float *x, *dy, *weight, *mean, *rstd;
   float *y;
   const float *a, *b, *offset;
+  const uint16_t *low_x, *low_dy; /* bf16: x, dy and what elements get */
+  uint16_t *low_y;
 } norm_t;
 
 /* Sums of so many rows, and of so many channels at once, are added up in f64. */
 enum { SUM_ROWS = 64, SUM_CHANNELS = 64 };
+/* bf16 is widened row by row, up to so many channels. */
+enum { LOW_CHANNELS = 4096 };
 
 static norm_t norm_of(const ls_stream_t *stream, const ls_shape_t *x) {
   norm_t p = {.simd = ls_cpu_simd(stream), .n = x->dim[0], .c = x->dim[x->rank - 1]};
   p.each = ls_shape_count(x) / p.n / p.c;
   return p;
+}
+
+static void take_x(norm_t *p, const ls_tensor_t *x) {
+  if (x->shape.dtype == LS_BF16)
+    p->low_x = x->data;
+  else
+    p->x = x->data;
+}
+
+static void take_dy(norm_t *p, const ls_tensor_t *dy) {
+  if (dy->shape.dtype == LS_BF16)
+    p->low_dy = dy->data;
+  else
+    p->dy = dy->data;
+}
+
+static void take_y(norm_t *p, const ls_tensor_t *y) {
+  if (y->shape.dtype == LS_BF16)
+    p->low_y = y->data;
+  else
+    p->y = y->data;
 }
 
 static ls_cpu_work_t work_of(const norm_t *p, int tensors) {
@@ -29,6 +55,7 @@ static ls_cpu_work_t work_of(const norm_t *p, int tensors) {
 /* Two sums for each channel in [begin, end), behind each other in y: around `mean`, or with dy. */
 static void sum_channels(const void *arg, int64_t begin, int64_t end) {
   const norm_t *p = arg;
+  float wide_x[SUM_ROWS * SUM_CHANNELS], wide_dy[SUM_ROWS * SUM_CHANNELS];
   for (int64_t c = begin; c < end; c += SUM_CHANNELS) {
     int64_t count = end - c < SUM_CHANNELS ? end - c : SUM_CHANNELS;
     double first[SUM_CHANNELS] = {0}, second[SUM_CHANNELS] = {0};
@@ -40,10 +67,20 @@ static void sum_channels(const void *arg, int64_t begin, int64_t end) {
         until++;
       for (int64_t r = n * p->each; r < until * p->each; r += SUM_ROWS) {
         int64_t left = until * p->each - r, rows = left < SUM_ROWS ? left : SUM_ROWS, at = r * p->c + c;
-        if (p->dy)
-          p->simd->channel_slopes(rows, count, p->dy + at, p->x + at, p->c, p->mean + c, p->rstd + c, a, b);
+        const float *x = p->low_x ? wide_x : p->x + at;
+        const float *dy = p->low_x ? wide_dy : p->slopes ? p->dy + at : NULL;
+        int64_t ld = p->c;
+        if (p->low_x) {
+          for (int64_t k = 0; k < rows; k++) {
+            p->simd->from_bf16(count, p->low_x + at + k * p->c, wide_x + k * count);
+            if (p->slopes) p->simd->from_bf16(count, p->low_dy + at + k * p->c, wide_dy + k * count);
+          }
+          ld = count;
+        }
+        if (p->slopes)
+          p->simd->channel_slopes(rows, count, dy, x, ld, p->mean + c, p->rstd + c, a, b);
         else
-          p->simd->channel_moments(rows, count, p->x + at, p->c, p->mean + c, a, b);
+          p->simd->channel_moments(rows, count, x, ld, p->mean + c, a, b);
         for (int64_t k = 0; k < count; k++) {
           first[k] += a[k];
           second[k] += b[k];
@@ -60,7 +97,7 @@ static void sum_channels(const void *arg, int64_t begin, int64_t end) {
 static ls_status_t bn_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
   norm_t p = norm_of(stream, &args->in[0].shape);
   int64_t count = 0;
-  p.x = args->in[0].data;
+  take_x(&p, &args->in[0]);
   p.weight = args->in[1].data;
   p.mean = args->in[2].data;
   p.y = (float *)args->out[0].data + 1;
@@ -73,8 +110,9 @@ static ls_status_t bn_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
 
 static ls_status_t bn_back_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
   norm_t p = norm_of(stream, &args->in[1].shape);
-  p.dy = args->in[0].data;
-  p.x = args->in[1].data;
+  p.slopes = true;
+  take_dy(&p, &args->in[0]);
+  take_x(&p, &args->in[1]);
   p.mean = args->in[2].data;
   p.rstd = args->in[3].data;
   p.weight = args->in[4].data;
@@ -85,31 +123,52 @@ static ls_status_t bn_back_sums(ls_stream_t *stream, const ls_kernel_args_t *arg
   return LS_OK;
 }
 
+static bool is_wide(const ls_kernel_args_t *args, const norm_t *p) {
+  return args->in[0].shape.dtype != LS_F32 && p->c > LOW_CHANNELS;
+}
+
 static void rows_y(const void *arg, int64_t begin, int64_t end) {
   const norm_t *p = arg;
-  for (int64_t r = begin; r < end; r++)
-    p->simd->channel_scale(p->c, p->x + r * p->c, p->mean, p->a, p->b, p->y + r * p->c);
+  float wide[LOW_CHANNELS];
+  for (int64_t r = begin; r < end; r++) {
+    if (!p->low_x) {
+      p->simd->channel_scale(p->c, p->x + r * p->c, p->mean, p->a, p->b, p->y + r * p->c);
+      continue;
+    }
+    p->simd->from_bf16(p->c, p->low_x + r * p->c, wide);
+    p->simd->channel_scale(p->c, wide, p->mean, p->a, p->b, wide);
+    p->simd->to_bf16(p->c, wide, p->low_y + r * p->c);
+  }
 }
 
 static ls_status_t bn_apply(ls_stream_t *stream, const ls_kernel_args_t *args) {
   norm_t p = norm_of(stream, &args->in[0].shape);
+  if (is_wide(args, &p)) return args->widened(stream, args);
   float *a = ls_cpu_room(stream, (size_t)p.c * sizeof *a);
   if (!a) return LS_ERR_MEMORY;
   p.simd->mul(p.c, args->in[2].data, args->in[3].data, a);
-  p.x = args->in[0].data;
+  take_x(&p, &args->in[0]);
   p.mean = args->in[1].data;
   p.a = a;
   p.b = args->in[4].data;
-  p.y = args->out[0].data;
+  take_y(&p, &args->out[0]);
   ls_cpu_loop(stream, p.n * p.each, 1, work_of(&p, 2), rows_y, &p);
   return LS_OK;
 }
 
 static void rows_dx(const void *arg, int64_t begin, int64_t end) {
   const norm_t *p = arg;
+  float wide[LOW_CHANNELS], wide_x[LOW_CHANNELS];
   for (int64_t r = begin; r < end; r++) {
     int64_t at = r * p->c;
-    if (p->weight[r / p->each] > 0)
+    if (p->low_x && p->weight[r / p->each] > 0) {
+      p->simd->from_bf16(p->c, p->low_x + at, wide_x);
+      p->simd->from_bf16(p->c, p->low_dy + at, wide);
+      p->simd->channel_dx(p->c, wide, wide_x, p->mean, p->a, p->b, p->offset, wide);
+      p->simd->to_bf16(p->c, wide, p->low_y + at);
+    } else if (p->low_x)
+      memset(p->low_y + at, 0, (size_t)p->c * sizeof *p->low_y);
+    else if (p->weight[r / p->each] > 0)
       p->simd->channel_dx(p->c, p->dy + at, p->x + at, p->mean, p->a, p->b, p->offset, p->y + at);
     else
       memset(p->y + at, 0, (size_t)p->c * sizeof(float));
@@ -118,6 +177,7 @@ static void rows_dx(const void *arg, int64_t begin, int64_t end) {
 
 static ls_status_t bn_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   norm_t p = norm_of(stream, &args->in[1].shape);
+  if (is_wide(args, &p)) return args->widened(stream, args);
   const float *gamma = args->in[2].data, *rstd = args->in[4].data, *back = args->in[6].data;
   double count = *(const float *)args->in[7].data;
   float *a = ls_cpu_room(stream, (size_t)(3 * p.c) * sizeof *a), *b = a + p.c, *offset = b + p.c;
@@ -128,17 +188,20 @@ static ls_status_t bn_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
     b[k] = (float)(-scale * rstd[k] * back[p.c + k] / count);
     offset[k] = (float)(-scale * back[k] / count);
   }
-  p.dy = args->in[0].data;
-  p.x = args->in[1].data;
+  take_dy(&p, &args->in[0]);
+  take_x(&p, &args->in[1]);
   p.mean = args->in[3].data;
   p.weight = args->in[5].data;
   p.a = a;
   p.b = b;
   p.offset = offset;
-  p.y = args->out[0].data;
+  take_y(&p, &args->out[0]);
   ls_cpu_loop(stream, p.n * p.each, 1, work_of(&p, 3), rows_dx, &p);
   return LS_OK;
 }
 
-const ls_cpu_row_t ls_cpu_batch_norm_rows[] = {
-    {"bn_sums", bn_sums}, {"bn_back_sums", bn_back_sums}, {"bn_apply", bn_apply}, {"bn_dx", bn_dx}, {0}};
+const ls_cpu_row_t ls_cpu_batch_norm_rows[] = {{"bn_sums", bn_sums, true},
+                                               {"bn_back_sums", bn_back_sums, true},
+                                               {"bn_apply", bn_apply, true},
+                                               {"bn_dx", bn_dx, true},
+                                               {0}};
