@@ -33,7 +33,7 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
   cpu->simd = ls_simd_pick();
   cpu->few_rows = ls_cpu_gemm_few_rows(cpu->simd);
   ls_cpu_gemm_prepare();
-  if (ls_math_low(options->math) != LS_F32 && !cpu_low(opened, "linear", ls_math_low(options->math))) {
+  if (ls_math_low(options->math) != LS_F32 && !(options->math == LS_MATH_BF16 && ls_cpu_multiplies_bf16())) {
     size_t at = strlen(opened->name);
     snprintf(opened->name + at, sizeof opened->name - at, ", %s through f32", ls_math_names[options->math]);
   }
