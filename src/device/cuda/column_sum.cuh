@@ -7,12 +7,8 @@
 // column are added up in order. With more than one part these go to scratch as f32 (part, term, column), and the last block of
 // the same columns adds them up; where the columns are too many to count their blocks, a second kernel does.
 
-enum {
-  PART_ROWS = 128,
-  PART_MAX = 64,
-  PART_BLOCKS = 800, // fill any GPU of today
-  COUNTERS = LS_KERNEL_COUNTER_BYTES / (int)sizeof(unsigned),
-};
+constexpr int64_t PART_ROWS = 128, PART_MAX = 64, PART_BLOCKS = 800; // fill any GPU of today
+constexpr int64_t COUNTERS = LS_KERNEL_COUNTER_BYTES / (int64_t)sizeof(unsigned);
 
 template <class T> struct plain_term {
   static constexpr int COUNT = 1;
