@@ -33,19 +33,21 @@ enum { DEADLINE_S = 120, SECONDS_MAX = 7 * 24 * 3600, THREADS_MAX = 1024 };
 /* ---- options ---- */
 
 static ls_status_t read_parts(ls_ctx_t *ctx, const char *text, unsigned *parts) {
-  char names[64];
   *parts = text ? 0 : (1u << LS_STRESS_PARTS) - 1;
   if (text && !strcmp(text, "none")) return LS_OK;
-  snprintf(names, sizeof names, "%s", text ? text : "");
-  for (char *rest = names, *name; (name = strsep(&rest, ",")) && *name;) {
+  for (const char *name = text; name;) {
+    const size_t len = strcspn(name, ",");
     int i = 0;
-    while (ls_stress_part_names[i] && strcmp(name, ls_stress_part_names[i]))
+    while (ls_stress_part_names[i] &&
+           (strncmp(name, ls_stress_part_names[i], len) || ls_stress_part_names[i][len]))
       i++;
     if (!ls_stress_part_names[i])
-      return ls_fail(ctx, LS_ERR_ARGUMENT, "--parts takes compute, memory and links, not \"%s\"", name);
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "--parts takes compute, memory and links, not \"%.*s\"", (int)len,
+                     name);
     *parts |= 1u << i;
+    name = name[len] ? name + len + 1 : NULL;
   }
-  return *parts ? LS_OK : ls_fail(ctx, LS_ERR_ARGUMENT, "--parts takes compute, memory and links");
+  return LS_OK;
 }
 
 /* "link:0-1" */
@@ -55,14 +57,39 @@ static ls_status_t read_plant(ls_ctx_t *ctx, const char *text, ls_plant_t *plant
     size_t len = strlen(ls_plant_names[i]);
     bool pair = i >= LS_PLANT_TRANSFER;
     if (strncmp(text, ls_plant_names[i], len) || text[len] != ':') continue;
-    int got = sscanf(text + len, pair ? ":%d-%d" : ":%d", &plant->a, &plant->b);
-    if (got == (pair ? 2 : 1)) plant->kind = i;
+    int end = 0;
+    if (pair)
+      sscanf(text + len, ":%d-%d%n", &plant->a, &plant->b, &end);
+    else
+      sscanf(text + len, ":%d%n", &plant->a, &end);
+    if (end > 0 && !text[len + (size_t)end]) plant->kind = i;
   }
   if (!text || plant->kind) return LS_OK;
   return ls_fail(ctx, LS_ERR_ARGUMENT,
                  "--plant takes product:RANK, memory:RANK, host-memory:RANK, disk:RANK, transfer:FROM-TO or "
                  "link:FROM-TO, not \"%s\"",
                  text);
+}
+
+/* Nobody would find a fault that no rank makes. */
+static ls_status_t check_plant(ls_ctx_t *ctx, const char *text, const ls_stress_options_t *o, int ranks) {
+  const ls_plant_t *plant = &o->plant;
+  const bool pair = plant->kind >= LS_PLANT_TRANSFER;
+  const bool runs[LS_PLANT_KINDS] = {[LS_PLANT_NONE] = true,
+                                     [LS_PLANT_PRODUCT] = o->parts & LS_STRESS_COMPUTE,
+                                     [LS_PLANT_MEMORY] = o->parts & LS_STRESS_MEMORY,
+                                     [LS_PLANT_HOST] = o->host_share > 0,
+                                     [LS_PLANT_DISK] = o->disk,
+                                     [LS_PLANT_TRANSFER] = o->parts & LS_STRESS_LINKS,
+                                     [LS_PLANT_LINK] = o->parts & LS_STRESS_LINKS};
+  if (!runs[plant->kind])
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "--plant %s: the part that finds it does not run (--parts, --host-memory, --disk)", text);
+  if (!plant->kind || (plant->a >= 0 && plant->a < ranks &&
+                       (!pair || (plant->b >= 0 && plant->b < ranks && plant->a != plant->b))))
+    return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "--plant %s: %s of 0 to %d expected (--ranks)", text,
+                 pair ? "two different ranks" : "a rank", ranks - 1);
 }
 
 /* "/scratch", "/scratch:4G". A colon that no size follows belongs to the folder. */
@@ -112,6 +139,7 @@ static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress
   if (host > 0 && o->backend->host_memory) { /* it is the device's */
     o->memory_share = host / 100;
     o->parts |= LS_STRESS_MEMORY;
+    if (o->plant.kind == LS_PLANT_HOST) o->plant.kind = LS_PLANT_MEMORY;
   }
   o->network = args->extra[NETWORK];
   o->transport = "auto";
@@ -315,9 +343,10 @@ static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_o
       ranks = args->ranks                   ? (int)args->ranks
               : o->backend->host_processors ? 1
                                             : o->backend->device->count(ctx);
-  ls_status_t status = cli_launch(ctx, args, ranks, DEADLINE_S);
-  if (status != LS_OK) return status;
   bool launched = ls_comm_launched(&rank, &size);
+  ls_status_t status = check_plant(ctx, args->extra[PLANT], o, launched ? size : ranks);
+  if (status == LS_OK) status = cli_launch(ctx, args, ranks, DEADLINE_S);
+  if (status != LS_OK) return status;
   status = launched ? ls_comm_mpi_create(ctx, DEADLINE_S * INT64_C(1000000000), &control)
                     : ls_comm_self_create(ctx, &control);
   if (status != LS_OK) return status;

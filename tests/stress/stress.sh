@@ -64,7 +64,14 @@ wait $pid || got=$?
 [ $got = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q '^after .* s, interrupted: ' "$work/out" || fail "interrupted: $(cat "$work/out")"
 expect 2 'not "heat"' stress --parts compute,heat
+expect 2 'not ""' stress --parts compute,,memory
 expect 2 'not "link:1"' stress --plant link:1
+# A fault that was planted nowhere, and was not found therefore, was once a sound machine.
+expect 2 'not "product:0x"' stress --plant product:0x
+expect 2 'a rank of 0 to 0 expected' stress --plant product:1
+expect 2 'two different ranks of 0 to 1 expected' stress --plant link:1-1 --ranks 2
+expect 2 'the part that finds it does not run' stress --plant disk:0
+expect 2 'the part that finds it does not run' stress --plant memory:0 --parts compute
 expect 2 'seconds takes a whole number' stress --seconds 0
 expect 2 'memory takes' stress --memory 101
 echo ok
