@@ -288,8 +288,8 @@ static ls_status_t run_some(ls_chain_t *c, int64_t length, int chains) {
   return status;
 }
 
-static int64_t length_of(const ls_chain_t *c, double ns) {
-  double wanted = ns / fmax(ls_chain_ns(c) / (double)c->length, 1);
+static int64_t length_of(double product_ns, double ns) {
+  double wanted = ns / fmax(product_ns, 1);
   return wanted < 1 ? 1 : wanted > LENGTH_MAX ? LENGTH_MAX : (int64_t)wanted;
 }
 
@@ -297,9 +297,9 @@ static int64_t length_of(const ls_chain_t *c, double ns) {
 ls_status_t ls_chain_calibrate(ls_chain_t *c, double chain_ns, int64_t *length) {
   ls_time_t time;
   ls_status_t status = run_some(c, 1, 2);
-  if (status == LS_OK) status = run_some(c, length_of(c, burst_ns), BURSTS);
+  if (status == LS_OK) status = run_some(c, length_of(ls_chain_ns(c), burst_ns), BURSTS);
   if (status == LS_OK && ls_samples_time(&c->samples, &time)) c->own_burst_ns = time.ns;
-  *length = length_of(c, chain_ns);
+  *length = length_of(c->own_burst_ns, chain_ns); /* undisturbed */
   return status;
 }
 
