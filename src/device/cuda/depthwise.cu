@@ -17,60 +17,51 @@ struct patches {
   }
 };
 
-// The taps of the block's channels (K K, channels); the order of a flipped window is the reverse.
-template <class T, int K> __device__ static void load_taps(const T *weight, T *taps, bool flip) {
+// The taps of the block's channels as f32 (K K, channels); the order of a flipped window is the reverse.
+template <class T, int K> __device__ static void load_taps(const T *weight, float *taps, bool flip) {
   int across = (int)blockDim.x * WIDE<T>;
   int64_t first = (int64_t)blockIdx.x * across;
   int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x), threads = (int)(blockDim.x * blockDim.y);
   for (int i = thread; i < across * K * K; i += threads) {
     int c = i / (K * K), k = i % (K * K);
-    taps[(flip ? K * K - 1 - k : k) * across + c] = weight[(first + c) * (K * K) + k];
+    taps[(flip ? K * K - 1 - k : k) * across + c] = f32_of(weight[(first + c) * (K * K) + k]);
   }
   __syncthreads();
 }
 
-// COUNT neighbours of a row from place `first` on, zeros beside the row; row NULL: there is none.
-template <class T, int COUNT, int N>
-__device__ static void load_row(some<T, N> (&v)[COUNT], const T *row, int first, int width, int channels) {
-#pragma unroll
-  for (int l = 0; l < COUNT; l++) {
-    int at = first + l;
-    v[l] = row && at >= 0 && at < width ? load<N>(row + (int64_t)at * channels) : some<T, N>{};
-  }
-}
-
-// y (oh, ow) from x (h, w). A row of the window arrives while the one before is worked on.
+// y (oh, ow) from x (h, w).
 template <class T, int K, int S, int TILE>
-__global__ void __launch_bounds__(BLOCK, 2)
+__global__ void __launch_bounds__(BLOCK)
     forward_kernel(conv_shape s, const T *x, const T *weight, T *y, patches p, bool flip) {
   constexpr int N = WIDE<T>, COLUMNS = (TILE - 1) * S + K;
   extern __shared__ float4 shared[];
-  T *taps = (T *)shared;
+  float *taps = (float *)shared;
   load_taps<T, K>(weight, taps, flip);
   int lane = (int)threadIdx.x * N, across = (int)blockDim.x * N, c = (int)blockIdx.x * across + lane;
   for (int patch = (int)blockIdx.y; patch < p.count; patch += (int)gridDim.y) {
     patches::place at = p.of(patch, (int)threadIdx.y);
-    int ox = at.tile * TILE, y0 = at.y * S - s.top;
+    int ox = at.tile * TILE;
     if (at.n < 0 || at.y >= s.oh || ox >= s.ow) continue;
-    auto fetch = [&](some<T, N>(&v)[COLUMNS], int ky) {
-      const T *row = x + ((int64_t)at.n * s.h + y0 + ky) * s.w * s.c + c;
-      load_row(v, y0 + ky >= 0 && y0 + ky < s.h ? row : nullptr, ox * S - s.left, s.w, s.c);
-    };
     float sum[TILE][N] = {};
-    constexpr int SIDES = K == 3 ? 2 : 1; // of larger windows registers hold one row
-    some<T, N> v[SIDES][COLUMNS];
-    if (SIDES == 2) fetch(v[0], 0);
-#pragma unroll(SIDES == 2 ? K : 1)
+#pragma unroll
     for (int ky = 0; ky < K; ky++) {
-      if (SIDES == 1 || ky + 1 < K) fetch(v[(ky + 1) % SIDES], ky + SIDES - 1);
+      int iy = at.y * S - s.top + ky;
+      if (iy < 0 || iy >= s.h) continue;
+      const T *row = x + ((int64_t)at.n * s.h + iy) * s.w * s.c + c;
+      some<T, N> v[COLUMNS];
+#pragma unroll
+      for (int l = 0; l < COLUMNS; l++) {
+        int ix = ox * S - s.left + l;
+        v[l] = ix >= 0 && ix < s.w ? load<N>(row + (int64_t)ix * s.c) : some<T, N>{};
+      }
 #pragma unroll
       for (int kx = 0; kx < K; kx++) {
-        some<T, N> tap = load<N>(taps + (ky * K + kx) * across + lane);
+        some<float, N> tap = load<N>(taps + (ky * K + kx) * across + lane);
 #pragma unroll
         for (int t = 0; t < TILE; t++)
 #pragma unroll
           for (int e = 0; e < N; e++)
-            sum[t][e] += v[ky % SIDES][t * S + kx][e] * tap[e];
+            sum[t][e] += v[t * S + kx][e] * tap[e];
       }
     }
     T *to = y + (((int64_t)at.n * s.oh + at.y) * s.ow + ox) * s.c + c;
@@ -87,7 +78,7 @@ __global__ void __launch_bounds__(BLOCK)
     dx_kernel(conv_shape s, const T *dy, const T *weight, T *dx, patches p) {
   constexpr int N = WIDE<T>, COLUMNS = (TILE + K - 2 + ODD) / 2 + 1;
   extern __shared__ float4 shared[];
-  T *taps = (T *)shared;
+  float *taps = (float *)shared;
   load_taps<T, K>(weight, taps, false);
   int lane = (int)threadIdx.x * N, across = (int)blockDim.x * N, c = (int)blockIdx.x * across + lane;
   for (int patch = (int)blockIdx.y; patch < p.count; patch += (int)gridDim.y) {
@@ -101,10 +92,12 @@ __global__ void __launch_bounds__(BLOCK)
       if (y < 0 || y % 2 || oy >= s.oh) continue;
       const T *row = dy + ((int64_t)at.n * s.oh + oy) * s.ow * s.c + c;
       some<T, N> v[COLUMNS];
-      load_row(v, row, first, s.ow, s.c);
+#pragma unroll
+      for (int l = 0; l < COLUMNS; l++)
+        v[l] = first + l >= 0 && first + l < s.ow ? load<N>(row + (int64_t)(first + l) * s.c) : some<T, N>{};
 #pragma unroll
       for (int kx = 0; kx < K; kx++) {
-        some<T, N> tap = load<N>(taps + (ky * K + kx) * across + lane);
+        some<float, N> tap = load<N>(taps + (ky * K + kx) * across + lane);
 #pragma unroll
         for (int t = 0; t < TILE; t++) {
           constexpr int back = K - 1 + ODD;
@@ -125,9 +118,9 @@ __global__ void __launch_bounds__(BLOCK)
 // A thread sums over rows of outputs for one row of the window; a block has all rows of the window, one part of the
 // outputs' rows, and adds up its threads in order. Part p is dw + p (c K K).
 template <class T, int K, int S>
-__global__ void __launch_bounds__(BLOCK, 2)
+__global__ void __launch_bounds__(BLOCK)
     dw_kernel(conv_shape s, const T *dy, const T *x, float *dw, int rows) {
-  constexpr int N = WIDE<T>, TILE = (K == 5 ? 2 : 4) / S, KEPT = K - S;
+  constexpr int N = WIDE<T>, TILE = 4, KEPT = K - S;
   extern __shared__ float4 shared[];
   float *stripe = (float *)shared; // (threads along z, K, K, channels)
   int lane = (int)threadIdx.x * N, across = (int)blockDim.x * N, c = (int)blockIdx.x * across + lane;
@@ -138,22 +131,19 @@ __global__ void __launch_bounds__(BLOCK, 2)
     int n = r / s.oh, iy = r % s.oh * S - s.top + ky;
     if (iy < 0 || iy >= s.h) continue;
     const T *from = x + ((int64_t)n * s.h + iy) * s.w * s.c + c, *row = dy + (int64_t)r * s.ow * s.c + c;
-    some<T, N> v[KEPT + TILE * S], d[TILE], v_next[TILE * S], d_next[TILE];
-    load_row(v_next, from, KEPT - s.left, s.w, s.c);
-    load_row(d_next, row, 0, s.ow, s.c);
+    some<T, N> v[KEPT + TILE * S], d[TILE];
 #pragma unroll
     for (int l = 0; l < KEPT; l++)
       v[l] = l >= s.left && l - s.left < s.w ? load<N>(from + (int64_t)(l - s.left) * s.c) : some<T, N>{};
-#pragma unroll(K == 5 ? 2 : 1)
     for (int ox = 0; ox < s.ow; ox += TILE) {
 #pragma unroll
-      for (int l = 0; l < TILE * S; l++)
-        v[KEPT + l] = v_next[l];
+      for (int l = 0; l < TILE * S; l++) {
+        int ix = ox * S - s.left + KEPT + l;
+        v[KEPT + l] = ix >= 0 && ix < s.w ? load<N>(from + (int64_t)ix * s.c) : some<T, N>{};
+      }
 #pragma unroll
       for (int t = 0; t < TILE; t++)
-        d[t] = d_next[t];
-      load_row(v_next, from, (ox + TILE) * S - s.left + KEPT, s.w, s.c);
-      load_row(d_next, row, ox + TILE, s.ow, s.c);
+        d[t] = ox + t < s.ow ? load<N>(row + (int64_t)(ox + t) * s.c) : some<T, N>{};
 #pragma unroll
       for (int t = 0; t < TILE; t++)
 #pragma unroll
@@ -219,7 +209,7 @@ static grid_of_patches cut(const conv_shape &s, int n, int h, int w, int tile) {
   int groups = s.c / n / wide, most = FORWARD_BLOCKS / groups;
   g.grid = dim3((unsigned)groups, grid_for(g.p.count, 1, most < 1 ? 1 : most));
   g.block = dim3((unsigned)wide, (unsigned)(g.p.tiles * g.p.rows));
-  g.shared_bytes = sizeof(uint4) * (size_t)(s.kh * s.kw * wide); // n elements are 16 bytes
+  g.shared_bytes = sizeof(float) * (size_t)(s.kh * s.kw * wide * n);
   return g;
 }
 
