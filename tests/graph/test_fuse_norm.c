@@ -159,11 +159,12 @@ static void test_fused_scales_keep_the_bits(void **state) {
   same_bits(((fixture_t *)*state)->ctx, squeeze, CHANNELS * (CHANNELS + 1) + 1);
 }
 
-/* Two layers whose logits have CLASSES columns, seen once as positions of samples, with weights that the first layer's
- * product shares, and the loss of classes. */
+/* Two layers whose logits have CLASSES columns, seen as positions of samples, as flat samples and as rows on their way
+ * to the loss of classes, as a model of positions builds them. */
 enum { CLASSES = 67 };
 static void classes(ls_graph_t *g) {
   const ls_attrs_t positions = {.i = {3, ROWS, POSITIONS, CLASSES}},
+                   sample = {.i = {2, ROWS, POSITIONS * CLASSES}},
                    flat = {.i = {2, ROWS * POSITIONS, CLASSES}}, smoothing = {.f = {0.1}};
   ls_tensor_id_t x = ls_graph_input(g, "x", LS_SHAPE(LS_F32, ROWS * POSITIONS, CHANNELS));
   ls_tensor_id_t target = ls_graph_input(g, "target", LS_SHAPE(LS_I32, ROWS * POSITIONS));
@@ -175,6 +176,7 @@ static void classes(ls_graph_t *g) {
   ls_tensor_id_t out[2], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, v, c}, NULL);
   y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){y, w, b}, NULL);
   y = ls_graph_op(g, &ls_op_reshape, &positions, 1, &y, NULL);
+  y = ls_graph_op(g, &ls_op_reshape, &sample, 1, &y, NULL);
   y = ls_graph_op(g, &ls_op_reshape, &flat, 1, &y, NULL);
   ls_graph_op(g, &ls_op_softmax_xent, &smoothing, 3, (ls_tensor_id_t[]){y, target, weight}, out);
   ls_graph_rename(g, out[0], "loss");

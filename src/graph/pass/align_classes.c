@@ -13,7 +13,7 @@ enum { CLASSES_MIN = 64, CLASSES_STEP = 8 };
 typedef struct {
   ls_graph_t *graph;
   bool trains;
-  int64_t *classes;        /* per tensor that gets longer rows: their length until now; else 0 */
+  int64_t *classes;        /* per tensor of rows that get longer: their length until now; else 0 */
   ls_tensor_id_t *resized; /* per tensor: the same with as many rows as classes; -1: not yet */
 } align_t;
 
@@ -37,22 +37,22 @@ static int64_t aligned(int64_t classes) {
 }
 
 /* Marks what gets longer rows with the tensor, or takes the marks back; false, and the rest is not marked, if somebody
- * needs it as it is. */
-static bool follow(align_t *a, ls_tensor_id_t id, bool marks, bool *loses) {
+ * needs it as it is. A view may have several rows side by side: a sample's positions. */
+static bool follow(align_t *a, ls_tensor_id_t id, int64_t classes, bool marks, bool *loses) {
   const ls_graph_t *graph = a->graph;
   const ls_graph_tensor_t *t = &graph->tensors[id];
-  a->classes[id] = marks ? last(graph, id) : 0;
+  a->classes[id] = marks ? classes : 0;
   if (t->role == LS_ROLE_PARAM_GRAD || (t->named && !a->trains)) return false;
   for (int u = 0; u < t->use_count; u++) {
     const ls_graph_node_t *node = &graph->nodes[t->uses[u]];
     int row = 0;
     while (row < LS_COUNT(readers) && (readers[row].op != node->op || node->in[readers[row].in] != id))
       row++;
-    if (row == LS_COUNT(readers)) return false;
+    if (row == LS_COUNT(readers) || (!node->op->view && last(graph, id) != classes)) return false;
     *loses |= node->op == &ls_op_softmax_xent;
     if (readers[row].out < 0) continue;
     ls_tensor_id_t out = node->out[readers[row].out];
-    if (last(graph, out) != last(graph, id) || !follow(a, out, marks, loses)) return false;
+    if (last(graph, out) % classes != 0 || !follow(a, out, classes, marks, loses)) return false;
   }
   return true;
 }
@@ -62,8 +62,8 @@ static bool finds(align_t *a, const ls_graph_node_t *linear) {
   int64_t classes = last(a->graph, logits);
   bool loses = false;
   if (classes < CLASSES_MIN || aligned(classes) == classes) return false;
-  if (follow(a, logits, true, &loses) && loses) return true;
-  follow(a, logits, false, &loses);
+  if (follow(a, logits, classes, true, &loses) && loses) return true;
+  follow(a, logits, classes, false, &loses);
   return false;
 }
 
@@ -107,7 +107,7 @@ static void append(align_t *a, const ls_graph_node_t *old) {
       return;
     }
     if (old->op == &ls_op_reshape)
-      node.attrs.i[node.attrs.i[0]] = aligned(classes);
+      node.attrs.i[node.attrs.i[0]] = node.attrs.i[node.attrs.i[0]] / classes * aligned(classes);
     else if (readers[row].weight >= 0)
       node.in[readers[row].weight] = resized(a, old, old->in[readers[row].weight], aligned(classes));
     else
