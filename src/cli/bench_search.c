@@ -404,7 +404,7 @@ ls_status_t bench_search(bench_t *b) {
     if (!is_first(&s, i)) continue;
     network_t *n = &all[count++];
     *n = network_of(&s, &sweep[i]);
-    status = plan(&s, n);
+    if (left_s(&s) > 0) status = plan(&s, n);
     s.reserve_s = (s.networks - count) * s.plan_s;
     if (status == LS_OK) status = narrow(&s, n);
     if (status == LS_OK) status = conclude(&s, n);

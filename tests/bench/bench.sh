@@ -189,5 +189,7 @@ grep -q 'pays at no batch up to 4\|pays from batch 4' "$work/f.json" || fail "no
 "$program" bench --study families --models lstm=2/64,gru=2/64 $small --budget 1 >"$work/out" 2>"$work/err" ||
   fail "--study families --budget 1: $(cat "$work/err")"
 [ "$(grep -c '^\(lstm\|gru\): not measured: the time limit of 1 s (--budget); ' "$work/err")" = 2 ] || fail "no gap named: $(cat "$work/err")"
+# Each network was once planned for a second when the time was up.
+if grep -q 'planning gru' "$work/err"; then fail "planned when the time was up: $(cat "$work/err")"; fi
 grep -q '^  lstm: not measured' "$work/out" || fail "the table does not name the gap: $(cat "$work/out")"
 echo ok
