@@ -187,6 +187,7 @@ static int start_agent(const ls_hosts_t *h, int index, const char *program, int 
   argv[n] = NULL;
   const ls_child_spec_t spec = {.argv = argv,
                                 .self = here,
+                                .death_signal = here ? SIGCONT : 0, /* it tidies up when its stdin ends */
                                 .stream = {{.fd = in}, {.file = "/dev/null"}, {.pipe = said}},
                                 .own_group = true};
   int error = argv[here ? 1 : 2] ? ls_child_start(&spec, &unused) : ENOMEM;
@@ -432,4 +433,5 @@ void ls_hosts_end(ls_hosts_t *h) {
   }
   for (int i = 0; i < h->count; i++)
     close_host(&h->host[i]);
+  if (h->spec->here) ls_dir_remove(NULL, h->page_dir); /* where its agent was killed */
 }

@@ -140,6 +140,23 @@ supervised supervisor --resume
 same_bits
 [ "$(field "$work/supervisor.json" resumed_from_step)" -ge 900 ] || fail "supervisor: $(cat "$work/supervisor.json")"
 
+# an agent that is killed, and a supervisor, once left the ranks' page in memory
+echo 'localhost slots=3' >"$work/hosts"
+"$program" train "$work/c.yaml" --supervise --quiet --hosts "$work/hosts" --set train.steps=100000000 --set train.checkpoint.dir="$work/pages" >"$work/out" 2>"$work/err" &
+pid=$!
+pages() { find /dev/shm -maxdepth 1 -name "lockstep-$pid-*" | wc -l; }
+no_page() { [ "$(pages)" = 0 ]; }
+agent() { grep -lsz '^--agent$' $(children $pid | sed 's#.*#/proc/&/cmdline#') | tr -dc '0-9'; }
+saved() { find "$work/pages" -name 'step-*' 2>/dev/null | grep -q .; }
+wait_until "a checkpoint beside an agent" saved
+kill -KILL "$(agent)"
+wait_until "the life behind an agent that was killed" grep -q 'alert: restart raised' "$work/err"
+[ "$(pages)" = 1 ] || fail "$(pages) pages of ranks"
+kill -KILL $pid
+wait $pid || true
+wait_until "the end of the page" no_page
+wait_until "the end of the ranks" nobody_left
+
 # preemption: it saves where it is, and the same command goes on
 for kind in preempt usr1; do
   faulty $kind $kind 0
