@@ -22,7 +22,8 @@ static ls_status_t read_file(ls_ctx_t *ctx, const char *path, json_t *list) {
     number++;
     line[strcspn(line, "#\r")] = '\0';
     if (sscanf(line, " %255s %n", word, &end) != 1) continue;
-    if (line[end] && (sscanf(line + end, "slots = %ld %n", &slots, &after) != 1 || line[end + after]))
+    if (line[end] &&
+        (sscanf(line + end, "slots = %ld %n", &slots, &after) != 1 || line[end + after] || slots < 1))
       status = ls_fail(ctx, LS_ERR_CONFIG, "%s:%d: \"NAME\" or \"NAME slots=N\" was expected, not \"%s\"",
                        path, number, LS_SHOWN(line));
     else

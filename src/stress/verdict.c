@@ -102,11 +102,15 @@ static void judge_memory(ls_stress_device_t *d, const ls_stress_memory_t *m, con
           100 * (double)m->want_bytes / (double)m->bytes);
 }
 
-static void judge_disk(ls_stress_device_t *d) {
+static void judge_disk(ls_stress_device_t *d, bool whole) {
   if (d->disk.wrong > 0)
     found(d, LS_WRONG, "%lld words in %s were read otherwise than written", (long long)d->disk.wrong,
           d->disk.dir);
-  if (d->disk.fault[0]) found(d, LS_WRONG, "%s: %s", d->disk.dir, d->disk.fault);
+  if (d->disk.fault[0])
+    found(d, LS_WRONG, "%s: %s", d->disk.dir, d->disk.fault);
+  else if (whole && d->disk.dir[0] && d->disk.checked_bytes == 0)
+    found(d, LS_BELOW, "nothing in %s was read back in this time: more --seconds, or a smaller file",
+          d->disk.dir);
 }
 
 static void judge_network(ls_stress_device_t *d) {
@@ -126,7 +130,7 @@ static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d
   }
   judge_memory(d, &d->memory, "the memory", whole);
   judge_memory(d, &d->host_memory, "the host's memory", whole);
-  judge_disk(d);
+  judge_disk(d, whole);
   judge_network(d);
   if (d->device_errors > 0)
     found(d, LS_WRONG, "its driver reported %lld error%s", (long long)d->device_errors,

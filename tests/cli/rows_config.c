@@ -37,6 +37,9 @@ static void a_zero_byte(void) {
 static void hosts_of_mpich(void) {
   put_text("hosts", "a # the first\nb:2 x\n");
 }
+static void hosts_without_slots(void) {
+  put_text("hosts", "a slots=2\nb slots=0\n");
+}
 static void no_hosts(void) {
   put_text("hosts", "# none\n\n");
 }
@@ -170,6 +173,8 @@ const row_t rows_config[] = {
      .expect = {"c.yaml:4:22", "3 slots, too few for 4 ranks"}},
     {"a file of hosts with another word", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
      .files = hosts_of_mpich, .expect = {"hosts:2: ", "NAME slots=N", "b:2"}},
+    {"a file with a host without slots", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
+     .files = hosts_without_slots, .expect = {"hosts:2: ", "NAME slots=N", "b slots=0"}},
     {"a file without hosts", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD, .files = no_hosts,
      .expect = {"hosts: names no host"}},
     {"unknown preset", CONFIG, .config = "model: {preset: mlp-medum}\n" SAMPLES,

@@ -196,6 +196,11 @@ static void rules(void **state) {
   assert_int_equal(judged(d), LS_SOUND);
   d.throttle_reasons = 0x44;
   assert_int_equal(judged(d), LS_BELOW);
+  d = device_of(1, 1, 0);
+  snprintf(d.disk.dir, sizeof d.disk.dir, "disk"); /* nothing that was written was read back */
+  assert_int_equal(judged(d), LS_BELOW);
+  d.disk.checked_bytes = 1;
+  assert_int_equal(judged(d), LS_SOUND);
   d = device_of(0.5, 1, 0.9);
   d.product[0].wrong = 1;
   assert_int_equal(judged(d), LS_WRONG);
