@@ -5,6 +5,8 @@
 
 #include <lockstep/context.h>
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif

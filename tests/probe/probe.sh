@@ -106,8 +106,11 @@ only_warns() {
 XDG_CACHE_HOME=/proc/none expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
 only_warns
 if ! grep -q 'profile: not kept (quick probe' "$folder/out"; then echo "FAILED: a file that is not there is named" && failed=1; fi
+cp "$folder/profile.json" "$folder/gone.json"
+exec 9<"$folder/gone.json"
+rm "$folder/gone.json" # it can be read, but its place is gone
 LOCKSTEP_PROFILE=/proc/self/fd/9 expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 \
-  --budget-ms 1000 9<"$folder/profile.json"
+  --budget-ms 1000
 only_warns
 
 # marked: the processes of the run that is to be interrupted, by their environment

@@ -23,7 +23,7 @@ close_spaces() {
   clean_up
 }
 # host NUMBER SCRIPT: 10.99.0.NUMBER, as another machine would be: other processes, name, /tmp and /dev/shm; other files are the
-# same, $work too. SCRIPT is its first process.
+# same, and so are $work and the program, even below /tmp. SCRIPT is its first process.
 host() {
   ip netns add "$space-$1"
   ip link add name "host$1" netns "$space-0" type veth peer name net netns "$space-$1"
@@ -33,8 +33,10 @@ host() {
   ip -netns "$space-$1" link set net up
   nsenter --net="/run/netns/$space-$1" unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child sh -c "
     hostname host$1; mount --bind '$work/etc_hosts' /etc/hosts; mount -t tmpfs none /dev/shm; mount -t tmpfs none /run
-    mkdir /run/work; mount --bind '$work' /run/work; mount -t tmpfs none /tmp; mkdir -p '$work'; mount --bind /run/work '$work'; $2" \
-    >"$work/$1.log" 2>&1 &
+    n=0; for same; do n=\$((n + 1)); mkdir /run/same\$n; mount --bind \"\$same\" /run/same\$n; done
+    mount -t tmpfs none /tmp
+    n=0; for same; do n=\$((n + 1)); mkdir -p \"\$same\"; mount --bind /run/same\$n \"\$same\"; done; $2" \
+    sh "$source_dir" "${program%/bin/*}" "$work" >"$work/$1.log" 2>&1 &
   echo $! >"$work/$1.pid"
 }
 # on NUMBER COMMAND...: as a process of this host
