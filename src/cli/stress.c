@@ -284,7 +284,8 @@ static void show(const ls_stress_report_t *r, const cli_args_t *args) {
     show_device(&r->device[i]);
   show_links(r);
   printf("\nafter %.1f s%s: %s\n", r->seconds, r->interrupted ? ", interrupted" : "",
-         ls_stress_verdict_names[r->verdict]);
+         r->interrupted && r->verdict == LS_SOUND ? "nothing wrong until then"
+                                                  : ls_stress_verdict_names[r->verdict]);
 }
 
 /* ---- the run ---- */

@@ -50,6 +50,7 @@ struct ls_hosts {
   char environment[128];
   const char *page_dir; /* in it */
   stranger_t stranger[STRANGERS_MAX];
+  int refused_count, refused_told; /* strangers' messages; at which number the next one is told */
   int count;
   host_t host[]; /* of the configuration */
 };
@@ -289,6 +290,14 @@ static void introduce(ls_hosts_t *h, stranger_t *s, const char *words, int64_t n
   lose(host, now_ns, "%s", host->words);
 }
 
+/* Whoever sends many does not fill the log. */
+static void refuse(ls_hosts_t *h) {
+  if (++h->refused_count < h->refused_told) return;
+  h->refused_told = h->refused_count * 10;
+  ls_log(h->ctx, LS_LOG_WARN, "a message without this run's token came to port %d: dropped (%d so far)",
+         h->port, h->refused_count);
+}
+
 static void hear_strangers(ls_hosts_t *h, int64_t now_ns) {
   for (int i = 0; i < STRANGERS_MAX; i++) {
     stranger_t *s = &h->stranger[i];
@@ -296,8 +305,7 @@ static void hear_strangers(ls_hosts_t *h, int64_t now_ns) {
     if (s->wire.fd < 0) continue;
     ls_wire_got_t got = ls_wire_take(&s->wire, h->token, &words);
     if (got == LS_WIRE_LINE) introduce(h, s, words, now_ns);
-    if (got == LS_WIRE_REFUSED)
-      ls_log(h->ctx, LS_LOG_WARN, "a message without this run's token came to port %d: dropped", h->port);
+    if (got == LS_WIRE_REFUSED) refuse(h);
     if (got != LS_WIRE_NOTHING || now_ns - s->since_ns > h->silent_ns) ls_wire_close(&s->wire);
   }
 }
