@@ -122,7 +122,8 @@ static bool write_all(ls_stress_file_t *f, const atomic_bool *stop) {
   errno = 0;
   if (fdatasync(f->fd) != 0) return failed(f, "waiting for the disk", f->seen.bytes);
   f->write_ns += ls_clock_ns() - begin_ns;
-  return f->seen.direct || posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+  if (!f->seen.direct) errno = posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
+  return f->seen.direct || errno == 0 || failed(f, "emptying the page cache", f->seen.bytes);
 }
 
 bool ls_stress_file_pass(ls_stress_file_t *f, const atomic_bool *stop, bool *plant) {
