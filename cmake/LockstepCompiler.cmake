@@ -1,6 +1,6 @@
 # Compiler flags shared by every target: strict warnings, no fast-math. Warnings are errors for developers and in CI; a
 # user's compiler may know warnings that no one here has seen.
-option(LS_WERROR "Warnings are errors: presets dev, debug, asan, tsan and clang, and make with CI=true" OFF)
+option(LS_WERROR "Warnings are errors: presets dev, debug, asan, tsan, clang and cuda, and make with CI=true" OFF)
 add_library(ls_flags INTERFACE)
 target_compile_options(ls_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes

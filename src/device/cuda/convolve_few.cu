@@ -59,9 +59,11 @@ __device__ static void fetch_image(uint16_t *to, const uint16_t *x, const few_sh
 }
 
 // Which channel column c of tile j of the products is: a lane's results of four tiles are neighbours.
+#if __CUDA_ARCH__ >= 800
 __device__ static int few_channel(int j, int c) {
   return j / 4 * 32 + c / 2 * 8 + j % 4 * 2 + c % 2;
 }
+#endif
 
 // y: a warp has two tiles of 16 neighbouring outputs of a row at a time, and all channels.
 template <class P>

@@ -28,10 +28,12 @@ struct lane_t {
 template <class E> __device__ static uint32_t pair_of(const E *w, bool first, int a, bool second, int b) {
   return pack(first ? f32_of(w[a]) : 0, second ? f32_of(w[b]) : 0, E());
 }
+#if __CUDA_ARCH__ >= 900
 __device__ static void send_word(uint32_t word, uint32_t *to, arrivals_t *a, int rank) {
   float value = __uint_as_float(word);
   send<1>(&value, (float *)to, a, rank);
 }
+#endif
 
 // sum = the warp's tiles of 16 rows times 16 DEPTH numbers of SAMPLES samples, which lie in shared memory as (2 DEPTH, SAMPLES,
 // 8). Even and odd depths are summed apart: neighbours wait less for each other.
