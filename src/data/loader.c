@@ -135,12 +135,17 @@ free_loader:
   return status;
 }
 
-/* Until the unit's batch is there or the deadline has passed. Naps are counted, not hours: the time in which the process
- * was stopped is not part of a wait. */
+/* Until the unit's batch is there or the deadline has passed. A nap that lasts much longer than it should is one in which the
+ * process was stopped: that time is not part of a wait. */
 static bool wait_filled(ls_loader_t *l, int64_t unit) {
-  const int64_t nap_ns = 100000000, deadline_ns = l->spec.deadline_ns;
-  for (int64_t waited_ns = 0; deadline_ns <= 0 || waited_ns < deadline_ns; waited_ns += nap_ns)
+  const int64_t nap_ns = 100000000, stopped_ns = 1000000000, deadline_ns = l->spec.deadline_ns;
+  int64_t waited_ns = 0, last_ns = ls_clock_ns();
+  while (deadline_ns <= 0 || waited_ns < deadline_ns) {
     if (ls_signal_wait(&l->filled, units_to(l, unit + 1), nap_ns)) return true;
+    int64_t now_ns = ls_clock_ns();
+    waited_ns += now_ns - last_ns < nap_ns + stopped_ns ? now_ns - last_ns : nap_ns;
+    last_ns = now_ns;
+  }
   l->lost = true;
   return false;
 }

@@ -249,6 +249,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   loop->last_done_ns = loop->saved_ns = ls_loop_clock_ns(loop);
   ls_page_step(t->line, t->step, ls_clock_ns());
   show(loop, LS_PAGE_FIRST_STEP);
+  ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, t->step);
   ls_status_t status = start(loop);
   while (e->launched < t->total_steps && !ls_trainer_patience_lost(t) && status == LS_OK) {
     ls_asked_t asked = {.smaller = t->config->train.smaller};
