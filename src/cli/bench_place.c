@@ -2,6 +2,7 @@
 #include "cli/bench.h"
 #include "cli/commit.h"
 
+#include "base/shell.h"
 #include "machine/machine.h"
 
 #include <lockstep/version.h>
@@ -26,10 +27,10 @@ static json_t *command_line(const cli_args_t *args) {
   FILE *to = open_memstream(&text, &size_bytes);
   if (!to) return NULL;
   const char *slash = strrchr(args->argv[0], '/');
-  cli_put_word(to, slash ? slash + 1 : args->argv[0]);
+  ls_shell_put(to, slash ? slash + 1 : args->argv[0]);
   for (int i = 1; i < args->argc; i++) {
     fputc(' ', to);
-    cli_put_word(to, args->argv[i]);
+    ls_shell_put(to, args->argv[i]);
   }
   json_t *json = fclose(to) == 0 ? ls_json_text(text) : NULL;
   free(text);

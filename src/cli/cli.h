@@ -223,8 +223,6 @@ void cli_metrics_print(const ls_eval_metrics_t *metrics, const char *what, int n
 /* After a write to stdout has failed (errno): reports it and returns its status. LS_ERR_IO without a word
  * when the reader of stdout has gone. */
 ls_status_t cli_output_lost(ls_ctx_t *ctx);
-/* A word of a command line, in single quotes if a shell would interpret it. */
-void cli_put_word(FILE *to, const char *word);
 /* A name in one line (ls_text_shown); "1,234,567"; "27.5 MB"; a time. Valid until the next four calls. */
 const char *cli_shown(const char *name);
 const char *cli_count(int64_t value);

@@ -77,18 +77,6 @@ void cli_metrics_print(const ls_eval_metrics_t *m, const char *what, int name_wi
                 m->v[i].value);
 }
 
-void cli_put_word(FILE *to, const char *word) {
-  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%";
-  if (*word && !word[strspn(word, plain)]) {
-    fputs(word, to);
-    return;
-  }
-  fputc('\'', to);
-  for (; *word; word++)
-    fputs(*word == '\'' ? "'\\''" : (char[2]){*word, '\0'}, to);
-  fputc('\'', to);
-}
-
 const char *cli_shown(const char *path) {
   static char text[TEXT_SLOTS][PATH_MAX * LS_PLAIN_BYTES];
   static int slot;

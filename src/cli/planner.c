@@ -4,6 +4,8 @@
 #include "cli/list.h"
 #include "cli/stop.h"
 
+#include "base/shell.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +182,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
   if (!to) return NULL;
   for (int i = 0; words[i]; i++) {
     if (i) fputc(' ', to);
-    cli_put_word(to, words[i]);
+    ls_shell_put(to, words[i]);
   }
   const char *line = fclose(to) == 0 ? ls_arena_strdup(arena, text) : NULL;
   free(text);

@@ -153,6 +153,21 @@ void ls_page_speed_look(const ls_page_t *page, int rank, int steps, ls_page_spee
 }
 #undef GET
 
+#define PUT(field, value) atomic_store_explicit(&speed->field, (value), memory_order_relaxed)
+void ls_page_speed_put(ls_page_t *page, int rank, int steps, const ls_page_speed_look_t *look) {
+  ls_page_speed_t *speed = ls_page_speed(page, rank);
+  for (int i = 0; i < steps && i < look->timed && i < LS_PAGE_STEPS / 2; i++) {
+    const int64_t at = (look->timed - 1 - i) % LS_PAGE_STEPS;
+    PUT(own_ns[at], look->own_ns[i]);
+    PUT(input_ns[at], look->input_ns[i]);
+  }
+  PUT(limits, look->limits);
+  PUT(clock_ppm, (int32_t)(1e6 * look->clock_ratio + 0.5));
+  PUT(waiting_ppm, (int32_t)(1e6 * look->waiting_ratio + 0.5));
+  atomic_store_explicit(&ls_page_line(page, rank)->timed, look->timed, memory_order_release);
+}
+#undef PUT
+
 const char *ls_page_phase_name(ls_page_phase_t phase) {
   static const char *const names[] = {"none",       "start", "first step", "step",
                                       "evaluation", "save",  "end",        "gone"};

@@ -75,7 +75,7 @@ typedef struct {
   int pid, parent;
 } ls_page_look_t;
 void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look);
-/* Makes a line show this, for a rank whose own page is on another host. Leaves `timed`. */
+/* Makes a line show this, for a rank whose own page is on another host. Leaves `timed` (ls_page_speed_put). */
 void ls_page_put(ls_page_line_t *line, const ls_page_look_t *look);
 const char *ls_page_phase_name(ls_page_phase_t phase); /* "step" */
 
@@ -87,6 +87,8 @@ typedef struct {
   double clock_ratio, waiting_ratio;
 } ls_page_speed_look_t;
 void ls_page_speed_look(const ls_page_t *page, int rank, int steps, ls_page_speed_look_t *look);
+/* Makes a page that is open to write show this, for a rank whose own page is on another host. */
+void ls_page_speed_put(ls_page_t *page, int rank, int steps, const ls_page_speed_look_t *look);
 
 /* The rank's own side. `line` is never NULL: a rank without a page writes a line of its own. */
 void ls_page_begin(ls_page_line_t *line,

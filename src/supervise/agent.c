@@ -4,18 +4,18 @@
 
 #include "base/base.h"
 #include "base/process.h"
+#include "base/tcp.h"
+#include "supervise/evidence.h"
 #include "supervise/wire.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 
 enum {
   LOOK_MS = 100,
@@ -35,7 +35,9 @@ typedef struct {
   char variable[4200];   /* of its ranks' environment */
   ls_wire_t wire;
   ls_page_t *page;
+  ls_rings_t *rings;      /* NULL: they could not be made */
   ls_wire_rank_t *sent;   /* [ranks] */
+  int64_t *timed;         /* [ranks]: the steps whose times were sent */
   struct pollfd *poll;    /* FIXED, then the ranks' processes */
   bool held, over, began; /* a step is done */
   int64_t heard_ns;
@@ -74,31 +76,21 @@ static ls_status_t read_lines(agent_t *a) {
 
 static ls_status_t connect_to(agent_t *a) {
   const char *ssh = getenv("SSH_CONNECTION");
+  const char *why = "";
   char address[256], port[16];
-  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
   snprintf(address, sizeof address, "%s",
            strcmp(a->is.address, "-") ? a->is.address
            : ssh                      ? ssh
                                       : "127.0.0.1");
   address[strcspn(address, " ")] = '\0';
   snprintf(port, sizeof port, "%d", a->is.port);
-  int error = getaddrinfo(address, port, &hints, &found);
-  if (error) return ls_fail(a->ctx, LS_ERR_COMM, "%s: %s", address, gai_strerror(error));
-  const struct timeval limit = {a->is.silent_ms / 1000, a->is.silent_ms % 1000 * 1000};
-  for (const struct addrinfo *to = found; to && a->wire.fd < 0; to = to->ai_next) {
-    int fd = socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC, to->ai_protocol);
-    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
-      a->wire.fd = fd;
-    else if (fd >= 0)
-      close(fd);
-  }
-  freeaddrinfo(found);
+  a->wire.wait_ms = a->is.silent_ms;
+  a->wire.fd = ls_tcp_connect(address, port, ls_clock_ns() + a->is.silent_ms * ms_ns, &why);
   if (a->wire.fd >= 0) return LS_OK;
   return ls_fail(
       a->ctx, LS_ERR_COMM,
       "the supervisor cannot be reached at %s, port %s (%s); supervise.address names another way to it",
-      address, port, strerror(errno));
+      address, port, why);
 }
 
 /* The supervisor's words are the refusal; they are short. */
@@ -122,12 +114,15 @@ static ls_status_t check_shared(agent_t *a) {
   return refuse(a, words);
 }
 
-/* Two names may mean one machine: whoever comes first makes the page. */
+/* Two names may mean one machine: whoever comes first makes the page and the rings. */
 static ls_status_t open_page(agent_t *a) {
   ls_status_t status = ls_dir_make(a->ctx, a->is.page);
   int lock = status == LS_OK ? open(a->is.page, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
   if (lock >= 0) flock(lock, LOCK_EX);
   if (status == LS_OK) status = ls_page_open(a->ctx, a->is.page, a->is.ranks, &a->page);
+  if (status == LS_OK && !(a->rings = ls_rings_find(a->is.page, a->is.ranks)) &&
+      ls_rings_create(a->ctx, a->is.page, a->is.ranks, &a->rings) != LS_OK)
+    a->rings = NULL; /* reported; the run does without */
   if (lock >= 0) close(lock);
   if (status != LS_OK) refuse(a, a->ctx ? ls_ctx_error(a->ctx) : "the page of the ranks cannot be made");
   return status;
@@ -196,6 +191,13 @@ void ls_agent_lose(void) {
   kill(getpid(), SIGKILL);
 }
 
+static bool send_speed(agent_t *a, int rank) {
+  const int64_t timed = atomic_load_explicit(&ls_page_line(a->page, rank)->timed, memory_order_relaxed);
+  if (timed < LS_WIRE_SPEEDS || timed == a->timed[rank]) return true;
+  a->timed[rank] = timed;
+  return ls_wire_send_speed(&a->wire, a->is.token, a->page, rank);
+}
+
 /* What has changed since it was sent. A rank that shows nothing new may be stopped. */
 static bool send_changes(agent_t *a, int64_t now_ns) {
   bool sent = true;
@@ -215,10 +217,11 @@ static bool send_changes(agent_t *a, int64_t now_ns) {
       process->fd = ls_process_watch(look->pid);
       rank.gone = process->fd < 0 && errno == ESRCH;
     }
+    sent = send_speed(a, r);
     const bool same = memcmp(&old->look, look, sizeof *look) == 0;
     rank.stopped = same && !rank.gone && ls_process_stopped(look->pid);
     if (same && old->gone == rank.gone && old->stopped == rank.stopped) continue;
-    sent = ls_wire_send_rank(&a->wire, a->is.token, &rank, now_ns);
+    sent = sent && ls_wire_send_rank(&a->wire, a->is.token, &rank, now_ns);
     a->sent[r] = rank;
   }
   return sent;
@@ -226,13 +229,40 @@ static bool send_changes(agent_t *a, int64_t now_ns) {
 
 /* ---- the supervisor ---- */
 
+/* Of the ranks of this host: the others show no process here. */
+static void send_rings(agent_t *a) {
+  const int64_t now_ns = ls_clock_ns();
+  for (int r = 0; a->rings && r < a->is.ranks; r++)
+    if (a->sent[r].look.pid > 0) ls_wire_send_ring(&a->wire, a->is.token, a->rings, r, now_ns);
+  ls_wire_send(&a->wire, a->is.token, "told");
+}
+
+static void look_at(agent_t *a, int rank) {
+  json_t *process = rank >= 0 && rank < a->is.ranks ? ls_evidence_process(a->sent[rank].look.pid) : NULL;
+  char *text = process ? json_dumps(process, JSON_COMPACT) : NULL;
+  if (text) ls_wire_send_text(&a->wire, a->is.token, text);
+  free(text);
+  json_decref(process);
+  ls_wire_send(&a->wire, a->is.token, "told");
+}
+
 static void obey(agent_t *a, const char *words) {
+  int rank;
   bool hold = !strcmp(words, "hold");
   if (hold || !strcmp(words, "go")) {
     signal_ranks(a, hold ? SIGSTOP : SIGCONT);
     a->held = hold;
   } else if (!strcmp(words, "beat")) {
     ls_wire_send(&a->wire, a->is.token, "beat");
+  } else if (ls_wire_read_speed(words, a->page)) {
+    return;
+  } else if (!strcmp(words, "rings")) {
+    send_rings(a);
+  } else if (sscanf(words, "look %d", &rank) == 1) {
+    look_at(a, rank);
+  } else if (!strcmp(words, "give up")) {
+    for (int r = 0; a->rings && r < a->is.ranks; r++)
+      ls_rings_at(a->rings, r)->give_up = true;
   } else if (!strcmp(words, "end")) {
     end_ranks(a);
     ls_wire_send(&a->wire, a->is.token, "bye");
@@ -284,7 +314,8 @@ static ls_status_t run(agent_t *a) {
   snprintf(a->variable, sizeof a->variable, "%s=%s", LS_AGENT_ENVIRONMENT, a->is.page);
   a->sent = ls_alloc_array(a->ctx, n, sizeof *a->sent);
   a->poll = ls_alloc_array(a->ctx, n + FIXED, sizeof *a->poll);
-  if (!a->sent || !a->poll) return LS_ERR_MEMORY;
+  a->timed = ls_alloc_array(a->ctx, n, sizeof *a->timed);
+  if (!a->sent || !a->poll || !a->timed) return LS_ERR_MEMORY;
   for (size_t i = 0; i < n + FIXED; i++)
     a->poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};
   a->poll[SUPERVISOR].fd = a->wire.fd;
@@ -307,7 +338,9 @@ ls_status_t ls_agent_run(ls_ctx_t *ctx) {
     if (a->poll[FIXED + r].fd >= 0) close(a->poll[FIXED + r].fd);
   ls_wire_close(&a->wire);
   ls_page_close(a->page);
+  ls_rings_close(a->rings);
   ls_free(a->poll);
+  ls_free(a->timed);
   ls_free(a->sent);
   ls_free(a);
   return status;

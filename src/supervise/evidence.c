@@ -3,10 +3,9 @@
 
 #include "base/base.h"
 #include "base/child.h"
+#include "base/tcp.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,32 +124,6 @@ static json_t *stacks_json(pid_t pid) {
 
 /* ---- NCCL ---- */
 
-static bool ready(int fd, short what, int64_t end_ns) {
-  struct pollfd at = {.fd = fd, .events = what};
-  int64_t left_ms = (end_ns - ls_clock_ns()) / 1000000;
-  return left_ms > 0 && poll(&at, 1, (int)left_ms) == 1;
-}
-
-static int reach(const char *host, const char *port, int64_t end_ns) {
-  const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-  struct addrinfo *found = NULL;
-  int fd = -1;
-  if (getaddrinfo(host, port, &hints, &found) != 0) return -1;
-  for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool begun = fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS);
-    bool good = begun && ready(fd, POLLOUT, end_ns) &&
-                getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
-    if (good || fd < 0) continue;
-    close(fd);
-    fd = -1;
-  }
-  freeaddrinfo(found);
-  return fd;
-}
-
 void ls_evidence_ras(char *text, size_t size_bytes) {
   static const char command[] = "verbose status\n";
   const int64_t end_ns = ls_clock_ns() + RAS_S * INT64_C(1000000000);
@@ -162,9 +135,9 @@ void ls_evidence_ras(char *text, size_t size_bytes) {
   text[0] = '\0';
   if (!colon) return;
   *colon = '\0';
-  int fd = reach(host, colon + 1, end_ns);
+  int fd = ls_tcp_connect(host, colon + 1, end_ns, NULL);
   if (fd >= 0 && send(fd, command, sizeof command - 1, MSG_NOSIGNAL) == (ssize_t)sizeof command - 1)
-    while (used < size_bytes - 1 && ready(fd, POLLIN, end_ns)) {
+    while (used < size_bytes - 1 && ls_tcp_ready(fd, POLLIN, end_ns)) {
       ssize_t got = recv(fd, text + used, size_bytes - 1 - used, 0);
       if (got <= 0) break;
       used += (size_t)got;
@@ -181,7 +154,15 @@ static json_t *ras_json(void) {
   return words;
 }
 
-json_t *ls_evidence_hang(ls_rings_t *rings, const ls_fault_t *fault) {
+json_t *ls_evidence_process(pid_t pid) {
+  json_t *process = json_object(), *stacks = NULL;
+  if (pid > 0) json_object_set_new(process, "threads", threads_json(pid));
+  if (pid > 0) stacks = stacks_json(pid);
+  if (stacks) json_object_set_new(process, "stacks", stacks);
+  return process;
+}
+
+json_t *ls_evidence_hang(ls_rings_t *rings, json_t *process) {
   json_t *all = json_object(), *ranks = json_array();
   bool device = false;
   for (int r = 0; rings && r < ls_rings_ranks(rings); r++) {
@@ -189,9 +170,8 @@ json_t *ls_evidence_hang(ls_rings_t *rings, const ls_fault_t *fault) {
     device |= ls_rings_at(rings, r)->device;
   }
   json_object_set_new(all, "collectives", ranks);
-  if (fault->at.pid > 0) json_object_set_new(all, "threads", threads_json(fault->at.pid));
-  json_t *stacks = fault->at.pid > 0 ? stacks_json(fault->at.pid) : NULL;
-  if (stacks) json_object_set_new(all, "stacks", stacks);
+  json_object_update(all, process);
+  json_decref(process);
   json_t *ras = device ? ras_json() : NULL;
   if (ras) json_object_set_new(all, "nccl_ras", ras);
   return all;

@@ -4,10 +4,11 @@
 #include "base/base.h"
 #include "base/child.h"
 #include "base/process.h"
+#include "base/shell.h"
+#include "base/tcp.h"
 #include "supervise/agent.h"
 #include "supervise/wire.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,13 +18,13 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { STRANGERS_MAX = 16, WORDS_MAX = 64, BEATS = 4, NAP_MS = 20 };
-static const int64_t paused_ns = 2000000000;
+enum { STRANGERS_MAX = 16, WORDS_MAX = 64, BEATS = 4, NAP_MS = 20, TOLD_BYTES_MAX = 1 << 20 };
+static const int64_t paused_ns = 2000000000, rings_ns = 2000000000, look_ns = 8000000000;
 
 typedef enum { OUT, CALLED, HERE, READY, BYE, LOST } state_t;
 typedef struct {
   state_t state;
-  bool refused;
+  bool refused, asked; /* asked: it is to answer a question */
   ls_wire_t wire;
   int said, tell; /* what its agent writes to stderr; its stdin */
   int64_t heard_ns;
@@ -46,6 +47,10 @@ struct ls_hosts {
   int listener, port, epoll;
   int64_t silent_ns, begin_ns, served_ns, beat_ns;
   ls_page_t *page;
+  ls_rings_t *rings; /* copies of theirs; NULL: none */
+  const ls_places_t *places;
+  FILE *told; /* what was asked for; NULL: nothing was */
+  size_t told_bytes;
   bool *gone, *stopped; /* [ranks of the page] */
   char environment[128];
   const char *page_dir; /* in it */
@@ -59,36 +64,15 @@ static const char *name_of(const ls_hosts_t *h, const host_t *host) {
   return h->spec->places.hosts->host[host - h->host].name;
 }
 
+static host_t *host_of(ls_hosts_t *h, int rank) {
+  return &h->host[ls_hosts_at(h->places->hosts, ls_places_at(h->places, rank))];
+}
+
 static bool speaks(const host_t *host) {
   return host->state == HERE || host->state == READY;
 }
 
 /* ---- opening ---- */
-
-/* By either version of IP. */
-static bool listen_any(ls_hosts_t *h) {
-  const in_port_t port = htons((uint16_t)h->spec->config->port);
-  const struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = port};
-  const struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = port};
-  struct sockaddr_storage bound;
-  socklen_t size = sizeof bound;
-  int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), no = 0, yes = 1;
-  bool good = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-              setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0 &&
-              bind(fd, (const struct sockaddr *)&six, sizeof six) == 0;
-  if (!good && (fd < 0 || errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) { /* a kernel without IPv6 */
-    if (fd >= 0) close(fd);
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    good = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-           bind(fd, (const struct sockaddr *)&four, sizeof four) == 0;
-  }
-  h->listener = fd;
-  if (!good || listen(fd, STRANGERS_MAX) != 0 || getsockname(fd, (struct sockaddr *)&bound, &size) != 0)
-    return false;
-  h->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                              : ((struct sockaddr_in *)&bound)->sin_port);
-  return true;
-}
 
 static void watch(const ls_hosts_t *h, int fd) {
   struct epoll_event event = {.events = EPOLLIN};
@@ -116,7 +100,8 @@ ls_status_t ls_hosts_open(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t 
     unlink(h->token_file); /* an earlier run's: its agents shall not be this one's */
     status = ls_web_token(ctx, h->token_file, h->token);
   }
-  if (status == LS_OK && (h->epoll < 0 || !listen_any(h)))
+  if (status == LS_OK) h->listener = ls_tcp_listen((int)spec->config->port, STRANGERS_MAX, &h->port);
+  if (status == LS_OK && (h->epoll < 0 || h->listener < 0))
     status = ls_fail_errno(ctx, "supervise.port: the other hosts cannot be heard at port %lld",
                            (long long)spec->config->port);
   if (status == LS_OK)
@@ -162,15 +147,19 @@ static void LS_PRINTF(3, 4) lose(host_t *host, int64_t now_ns, const char *fmt, 
 
 /* ---- starting ---- */
 
-/* A word for the shell that ssh starts there; other commands take it as it is. */
-static const char *quoted(ls_arena_t *arena, const char *word) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+:@%,=";
-  return !word[strspn(word, plain)] ? word : ls_arena_printf(arena, "'%s'", word);
+/* For the shell that ssh starts there; other commands take it as it is. */
+static const char *shell_word(const char *word, char *text, size_t size) {
+  FILE *to = fmemopen(text, size, "w");
+  text[0] = '\0';
+  if (to) ls_shell_put(to, word);
+  if (to) fclose(to);
+  return text;
 }
 
 /* The remote shell's words, the host, and this program as an agent. */
 static int start_agent(const ls_hosts_t *h, int index, const char *program, int in, int *said) {
   enum { WORDS = WORDS_MAX + 4 };
+  char there[4 * PATH_MAX];
   const char *argv[WORDS + 1], *host = h->spec->places.hosts->host[index].name;
   const bool here = h->spec->here && index == 0;
   int n = 0;
@@ -182,7 +171,7 @@ static int start_agent(const ls_hosts_t *h, int index, const char *program, int 
     if (*word) argv[n++] = word;
   if (!here) {
     argv[n++] = host;
-    argv[n++] = quoted(&arena, program);
+    argv[n++] = shell_word(program, there, sizeof there);
   }
   argv[n++] = LS_AGENT_FLAG;
   argv[n] = NULL;
@@ -229,7 +218,7 @@ static ls_status_t call(ls_hosts_t *h, int index, int64_t now_ns) {
                  h->spec->remote_shell, strerror(error));
 }
 
-ls_status_t ls_hosts_begin(ls_hosts_t *h, const ls_places_t *places, ls_page_t *page) {
+ls_status_t ls_hosts_begin(ls_hosts_t *h, const ls_places_t *places, ls_page_t *page, ls_rings_t *rings) {
   const size_t ranks = (size_t)ls_page_ranks(page);
   const int64_t now_ns = ls_clock_ns();
   ls_status_t status = LS_OK;
@@ -239,6 +228,8 @@ ls_status_t ls_hosts_begin(ls_hosts_t *h, const ls_places_t *places, ls_page_t *
   h->stopped = ls_alloc_array(h->ctx, ranks, sizeof *h->stopped);
   if (!h->gone || !h->stopped) return LS_ERR_MEMORY;
   h->page = page;
+  h->rings = rings;
+  h->places = places;
   h->begin_ns = h->served_ns = h->beat_ns = now_ns;
   snprintf(h->environment, sizeof h->environment, "%s=/dev/shm/lockstep-%d-%llx", LS_AGENT_ENVIRONMENT,
            (int)getpid(), (unsigned long long)now_ns);
@@ -246,8 +237,8 @@ ls_status_t ls_hosts_begin(ls_hosts_t *h, const ls_places_t *places, ls_page_t *
   for (int i = 0; i < h->count; i++)
     h->host[i].state = OUT;
   for (int r = 0; r < (int)ranks && status == LS_OK; r++) {
-    int host = ls_hosts_at(places->hosts, ls_places_at(places, r));
-    if (h->host[host].state == OUT) status = call(h, host, now_ns);
+    host_t *host = host_of(h, r);
+    if (host->state == OUT) status = call(h, (int)(host - h->host), now_ns);
   }
   return status;
 }
@@ -310,8 +301,17 @@ static void hear_strangers(ls_hosts_t *h, int64_t now_ns) {
   }
 }
 
+static void take_part(ls_hosts_t *h, const char *part, int bytes) {
+  if (!h->told || h->told_bytes + (size_t)bytes > TOLD_BYTES_MAX) return;
+  h->told_bytes += (size_t)bytes;
+  fwrite(part, 1, (size_t)bytes, h->told);
+}
+
 static void obey(ls_hosts_t *h, host_t *host, const char *words, int64_t now_ns) {
   ls_wire_rank_t rank;
+  char part[LS_WIRE_BYTES];
+  host_t *first = host_of(h, 0); /* whose page the monitor of rank 0 reads */
+  int bytes;
   if (!strncmp(words, "refuse ", 7)) {
     ls_text_shown(words + 7, SIZE_MAX, host->words, sizeof host->words);
     host->refused = true;
@@ -320,6 +320,14 @@ static void obey(ls_hosts_t *h, host_t *host, const char *words, int64_t now_ns)
     host->state = READY;
   } else if (!strcmp(words, "bye")) {
     host->state = BYE;
+  } else if (!strcmp(words, "told")) {
+    host->asked = false;
+  } else if (ls_wire_read_speed(words, h->page)) {
+    if (host != first && speaks(first)) ls_wire_send(&first->wire, h->token, "%s", words);
+  } else if ((h->rings && ls_wire_read_ring(words, now_ns, h->rings))) {
+    return;
+  } else if ((bytes = ls_wire_read_part(words, part)) >= 0) {
+    take_part(h, part, bytes);
   } else if (ls_wire_read_rank(words, now_ns, &rank) && rank.rank >= 0 &&
              rank.rank < ls_page_ranks(h->page)) {
     ls_page_put(ls_page_line(h->page, rank.rank), &rank.look);
@@ -419,6 +427,52 @@ static bool say(const ls_hosts_t *h, const char *word) {
   for (int i = 0; i < h->count; i++)
     if (speaks(&h->host[i])) any |= ls_wire_send(&h->host[i].wire, h->token, "%s", word);
   return any;
+}
+
+/* Waits for the answers. A host that looks at a process hears nothing meanwhile. */
+static void ask(ls_hosts_t *h, const host_t *only, const char *words, int64_t limit_ns) {
+  const int64_t end_ns = ls_clock_ns() + limit_ns;
+  for (int i = 0; i < h->count; i++) {
+    host_t *host = &h->host[i];
+    if (speaks(host) && (!only || host == only))
+      host->asked = ls_wire_send(&host->wire, h->token, "%s", words);
+  }
+  for (bool open = true; open && ls_clock_ns() < end_ns;) {
+    struct pollfd ready = {.fd = h->epoll, .events = POLLIN};
+    poll(&ready, 1, NAP_MS);
+    open = false;
+    for (int i = 0; i < h->count; i++)
+      if (h->host[i].asked) h->host[i].heard_ns = ls_clock_ns();
+    ls_hosts_serve(h, ls_clock_ns());
+    for (int i = 0; i < h->count; i++)
+      open |= h->host[i].asked && speaks(&h->host[i]);
+  }
+}
+
+void ls_hosts_take_rings(ls_hosts_t *h) {
+  ask(h, NULL, "rings", rings_ns);
+}
+
+json_t *ls_hosts_look(ls_hosts_t *h, int rank) {
+  char words[32], *text = NULL;
+  size_t size;
+  const host_t *host = host_of(h, rank);
+  snprintf(words, sizeof words, "look %d", rank);
+  h->told_bytes = 0;
+  h->told = open_memstream(&text, &size);
+  ask(h, host, words, look_ns);
+  if (h->told) fclose(h->told);
+  h->told = NULL;
+  json_t *told = text ? json_loadb(text, size, 0, NULL) : NULL;
+  free(text);
+  json_t *process = json_is_object(told) ? told : json_object();
+  if (process != told) json_decref(told);
+  json_object_set_new(process, "host", ls_json_text(name_of(h, host)));
+  return process;
+}
+
+void ls_hosts_give_up(const ls_hosts_t *h) {
+  say(h, "give up");
 }
 
 void ls_hosts_hold(const ls_hosts_t *h, bool hold) {

@@ -182,6 +182,7 @@ static bool look_for_hang(life_t *l, int64_t now_ns) {
         l->hosts ? ls_hosts_stopped(l->hosts, r) : l->look[r].pid > 0 && ls_process_stopped(l->look[r].pid);
   ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault);
   fault->noticed_ns = now_ns;
+  if (l->hosts && l->rings) ls_hosts_take_rings(l->hosts);
   ls_evidence_differ(l->rings, l->look, fault);
   return true;
 }
@@ -259,6 +260,7 @@ static void give_up(life_t *l) {
     device |= ls_rings_at(l->rings, r)->device;
     ls_rings_at(l->rings, r)->give_up = true;
   }
+  if (l->hosts) ls_hosts_give_up(l->hosts);
   const int64_t end_ns = ls_clock_ns() + grace_ns;
   while (device && ls_clock_ns() < end_ns && (l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0)) {
     poll(l->poll, FIXED, LOOK_MS);
@@ -272,8 +274,9 @@ static void finish(life_t *l, bool known) {
   ls_fault_t *fault = &l->end->fault;
   ls_child_end_t ended = {0};
   int64_t closed_ns = ls_clock_ns();
-  if (known && fault->kind == LS_FAULT_HANG && !l->hosts) { /* an agent of another host cannot look */
-    l->end->evidence = ls_evidence_hang(l->rings, fault);
+  if (known && fault->kind == LS_FAULT_HANG) {
+    l->end->evidence = ls_evidence_hang(l->rings, l->hosts ? ls_hosts_look(l->hosts, fault->rank)
+                                                           : ls_evidence_process(fault->at.pid));
     give_up(l);
   }
   if (known) end_all(l);
@@ -340,9 +343,9 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
     ls_page_clear(ls_page_line(page, r));
   usual->since_ns = 0;
   end->start_ns = l.begin_ns = ls_clock_ns();
-  if (status == LS_OK && !hosts && ls_rings_create(ctx, spec->dir, ranks, &l.rings) != LS_OK)
+  if (status == LS_OK && ls_rings_create(ctx, spec->dir, ranks, &l.rings) != LS_OK)
     l.rings = NULL; /* reported; the run does without */
-  if (status == LS_OK) status = hosts ? ls_hosts_begin(hosts, places, page) : start(&l);
+  if (status == LS_OK) status = hosts ? ls_hosts_begin(hosts, places, page, l.rings) : start(&l);
   if (hosts && l.poll) l.poll[HOSTS].fd = ls_hosts_fd(hosts);
   if (status == LS_OK) finish(&l, watch(&l, &status));
   if (hosts && l.poll) l.poll[HOSTS].fd = -1;

@@ -76,6 +76,7 @@ static void print_evidence(FILE *to, const json_t *evidence) {
               json_real_value(json_object_get(c, "begun_s_ago")), json_is_null(took) ? ", under way" : "");
     }
   }
+  if (word_of(evidence, "host")[0]) fprintf(to, "  on host %s\n", word_of(evidence, "host"));
   json_array_foreach(json_object_get(evidence, "threads"), i, thread)
       fprintf(to, "  thread %s \"%s\", state %s, waits in %s, system call %s\n%s%s",
               word_of(thread, "thread"), word_of(thread, "name"), word_of(thread, "state"),

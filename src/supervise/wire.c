@@ -1,10 +1,15 @@
 /* Lines over TCP, both ways. */
 #include "supervise/wire.h"
 
+#include "base/clock.h"
+#include "base/tcp.h"
+
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -58,7 +63,15 @@ bool ls_wire_send(const ls_wire_t *w, const char *token, const char *fmt, ...) {
   va_end(args);
   if (len > (int)sizeof line - 2) len = (int)sizeof line - 2; /* of long words the end is left out */
   line[len++] = '\n';
-  return w->fd >= 0 && send(w->fd, line, (size_t)len, MSG_NOSIGNAL) == len;
+  const int64_t end_ns = ls_clock_ns() + w->wait_ms * INT64_C(1000000);
+  for (int done = 0; w->fd >= 0 && done < len;) {
+    const ssize_t put = send(w->fd, line + done, (size_t)(len - done), MSG_NOSIGNAL);
+    if (put > 0) done += (int)put;
+    if (done == len) return true;
+    const bool later = put >= 0 || errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
+    if (!later || !ls_tcp_ready(w->fd, POLLOUT, end_ns)) break;
+  }
+  return false;
 }
 
 void ls_wire_close(ls_wire_t *w) {
@@ -99,4 +112,125 @@ bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *r) {
   r->gone = state == 'e';
   r->stopped = state == 't';
   return true;
+}
+
+/* ---- speeds ---- */
+
+bool ls_wire_send_speed(const ls_wire_t *w, const char *token, const ls_page_t *page, int rank) {
+  char times[LS_WIRE_BYTES] = "";
+  size_t used = 0;
+  ls_page_speed_look_t k;
+  ls_page_speed_look(page, rank, LS_WIRE_SPEEDS, &k);
+  for (int i = 0; i < LS_WIRE_SPEEDS && used < sizeof times; i++)
+    used += (size_t)snprintf(times + used, sizeof times - used, " %" PRId64 " %" PRId64, k.own_ns[i],
+                             k.input_ns[i]);
+  return ls_wire_send(w, token, "speed %d %" PRId64 " %d %.6f %.6f%s", rank, k.timed, k.limits, k.clock_ratio,
+                      k.waiting_ratio, times);
+}
+
+static bool ratio(double value) {
+  return value >= 0 && value <= 1000;
+}
+
+bool ls_wire_read_speed(const char *words, ls_page_t *page) {
+  int rank, end = 0;
+  ls_page_speed_look_t k = {.timed = 0};
+  if (sscanf(words, "speed %d %" SCNd64 " %d %lf %lf%n", &rank, &k.timed, &k.limits, &k.clock_ratio,
+             &k.waiting_ratio, &end) != 5 ||
+      rank < 0 || rank >= ls_page_ranks(page) || k.timed < 0 || !ratio(k.clock_ratio) ||
+      !ratio(k.waiting_ratio))
+    return false;
+  const char *at = words + end;
+  for (int i = 0; i < LS_WIRE_SPEEDS; i++) {
+    int used = 0;
+    if (sscanf(at, " %" SCNd64 " %" SCNd64 "%n", &k.own_ns[i], &k.input_ns[i], &used) != 2) return false;
+    at += used;
+  }
+  if (!*at) ls_page_speed_put(page, rank, LS_WIRE_SPEEDS, &k);
+  return !*at;
+}
+
+/* ---- bytes ---- */
+
+static void to_hex(const void *bytes, size_t count, char *text) {
+  const unsigned char *from = bytes;
+  for (size_t i = 0; i < count; i++)
+    snprintf(text + 2 * i, 3, "%02x", from[i]);
+}
+
+/* How many bytes this is; -1: it is none, or more than `most`. */
+static int from_hex(const char *text, void *bytes, size_t most) {
+  unsigned char *to = bytes;
+  size_t count = 0;
+  for (; text[0] && text[1] && count < most; text += 2) {
+    const char pair[3] = {text[0], text[1], '\0'};
+    char *end;
+    to[count++] = (unsigned char)strtoul(pair, &end, 16);
+    if (*end || !strchr("0123456789abcdef", pair[0])) return -1;
+  }
+  return *text ? -1 : (int)count;
+}
+
+/* ---- rings ---- */
+
+/* Moments travel as ages, and 0 stays 0. */
+static void shift(ls_ring_entry_t *e, int64_t now_ns) {
+  const int64_t begin_ns = e->begin_ns, end_ns = e->end_ns;
+  e->begin_ns = now_ns - begin_ns;
+  e->end_ns = end_ns ? now_ns - end_ns + (now_ns == end_ns) : 0;
+}
+
+bool ls_wire_send_ring(const ls_wire_t *w, const char *token, ls_rings_t *rings, int rank, int64_t now_ns) {
+  const ls_ring_t *ring = ls_rings_at(rings, rank);
+  char text[2 * sizeof(ls_ring_entry_t) + 1];
+  bool sent =
+      ls_wire_send(w, token, "ring %d %" PRIu64 " %d", rank, (uint64_t)ring->count, (int)ring->device);
+  for (int i = 0; i < LS_RING_ENTRIES && sent; i++) {
+    ls_ring_entry_t e = ring->entry[i];
+    if (e.number == 0) continue;
+    shift(&e, now_ns);
+    to_hex(&e, sizeof e, text);
+    sent = ls_wire_send(w, token, "entry %d %d %s", rank, i, text);
+  }
+  return sent;
+}
+
+bool ls_wire_read_ring(const char *words, int64_t now_ns, ls_rings_t *rings) {
+  int rank, device, at, end = 0;
+  uint64_t count;
+  ls_ring_entry_t e;
+  if (sscanf(words, "ring %d %" SCNu64 " %d%n", &rank, &count, &device, &end) == 3 && !words[end]) {
+    if (rank < 0 || rank >= ls_rings_ranks(rings)) return false;
+    ls_ring_t *ring = ls_rings_at(rings, rank);
+    memset(ring->entry, 0, sizeof ring->entry);
+    ring->count = count;
+    ring->device = device != 0;
+    return true;
+  }
+  if (sscanf(words, "entry %d %d %n", &rank, &at, &end) != 2 || rank < 0 || rank >= ls_rings_ranks(rings) ||
+      at < 0 || at >= LS_RING_ENTRIES || from_hex(words + end, &e, sizeof e) != (int)sizeof e ||
+      e.begin_ns < -AGE_NS_MAX || e.begin_ns > AGE_NS_MAX || e.end_ns < -AGE_NS_MAX || e.end_ns > AGE_NS_MAX)
+    return false;
+  shift(&e, now_ns);
+  ls_rings_at(rings, rank)->entry[at] = e;
+  return true;
+}
+
+/* ---- text ---- */
+
+enum { PART_BYTES = (LS_WIRE_BYTES - TOKEN_BYTES) / 2 - 8 };
+
+bool ls_wire_send_text(const ls_wire_t *w, const char *token, const char *text) {
+  char part[2 * PART_BYTES + 1];
+  bool sent = true;
+  for (size_t left = strlen(text), take; left > 0 && sent; text += take, left -= take) {
+    take = left < PART_BYTES ? left : PART_BYTES;
+    to_hex(text, take, part);
+    sent = ls_wire_send(w, token, "part %s", part);
+  }
+  return sent;
+}
+
+int ls_wire_read_part(const char *words, char text[LS_WIRE_BYTES]) {
+  return strncmp(words, "part ", 5) == 0 ? from_hex(words + 5, text, LS_WIRE_BYTES) : -1;
 }

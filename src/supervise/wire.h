@@ -6,17 +6,22 @@
  *   refuse WORDS          it cannot begin        hold, go Ctrl-Z: stops the host's ranks, and lets them go on
  *   ready                 its page is open       end      kills what is left of the ranks; the answer is bye
  *   rank ..               what a rank shows
- *   beat, bye */
+ *   speed ..              its own times        speed .. from other hosts, for the page of rank 0
+ *   ring .., entry .., told                    rings    the last collectives of the host's ranks
+ *   part HEX .., told     a piece of JSON      look R   the threads and stacks of rank R
+ *   beat, bye                                  give up  ends what the host's devices wait for */
 #ifndef LS_SUPERVISE_WIRE_H
 #define LS_SUPERVISE_WIRE_H
 
 #include "monitor/page.h"
+#include "monitor/ring.h"
 #include "monitor/web.h"
 
-enum { LS_WIRE_VERSION = 1, LS_WIRE_BYTES = 512 };
+enum { LS_WIRE_VERSION = 2, LS_WIRE_BYTES = 1024, LS_WIRE_SPEEDS = 20 };
 
 typedef struct {
-  int fd; /* non-blocking; -1: closed */
+  int fd;      /* non-blocking; -1: closed */
+  int wait_ms; /* how long sending may wait for the other side */
   int used, taken;
   bool overlong; /* the rest of a line that was too long is still to come */
   char bytes[LS_WIRE_BYTES];
@@ -38,5 +43,15 @@ typedef struct {
 bool ls_wire_send_rank(const ls_wire_t *wire, const char *token, const ls_wire_rank_t *rank, int64_t now_ns);
 /* False: these words are no rank's. The rank is the caller's to check. */
 bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *rank);
+
+/* The newest LS_WIRE_SPEEDS own times of a rank, from one page to another. Read: false: these words are no speed of it. */
+bool ls_wire_send_speed(const ls_wire_t *wire, const char *token, const ls_page_t *page, int rank);
+bool ls_wire_read_speed(const char *words, ls_page_t *page);
+/* A rank's ring, a line for each collective: from one host's rings to another's. */
+bool ls_wire_send_ring(const ls_wire_t *wire, const char *token, ls_rings_t *rings, int rank, int64_t now_ns);
+bool ls_wire_read_ring(const char *words, int64_t now_ns, ls_rings_t *rings);
+/* Text of any length, as parts. Read: of one part, into `text`; returns its bytes, -1: these words are no part. */
+bool ls_wire_send_text(const ls_wire_t *wire, const char *token, const char *text);
+int ls_wire_read_part(const char *words, char text[LS_WIRE_BYTES]);
 
 #endif

@@ -27,9 +27,9 @@ static bool give_up(void *user) {
   return t->ring && atomic_load_explicit(&t->ring->give_up, memory_order_relaxed);
 }
 
-void ls_trainer_show_collectives(ls_trainer_t *t) {
+void ls_trainer_show_collectives(ls_trainer_t *t, const char *dir) {
   const ls_comm_t *comm = t->world->comm;
-  t->rings = ls_rings_find(t->config->monitor.dir, comm->size);
+  t->rings = ls_rings_find(dir, comm->size);
   t->ring = t->rings ? ls_rings_at(t->rings, comm->rank) : NULL;
   t->watch = (ls_comm_watch_t){.enter = enter, .leave = leave, .give_up = give_up, .user = t};
   t->world->comm->watch = &t->watch;

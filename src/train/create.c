@@ -304,7 +304,7 @@ static ls_status_t show(ls_trainer_t *t) {
   if (t->page) {
     t->line = ls_page_line(t->page, comm->rank);
     ls_page_begin(t->line, ls_clock_ns());
-    ls_trainer_show_collectives(t);
+    ls_trainer_show_collectives(t, dir);
   }
   return ls_comm_agree(comm, "opening the monitor directory", status);
 }

@@ -129,8 +129,9 @@ void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t stat
  * without waiting for others. */
 ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns);
 
-/* collectives.c: from here on, and no longer, the run's communicators show their collectives. Local. */
-void ls_trainer_show_collectives(ls_trainer_t *t);
+/* collectives.c: from here on, and no longer, the run's communicators show their collectives in the
+ * rings of `dir`, where there are some. Local. */
+void ls_trainer_show_collectives(ls_trainer_t *t, const char *dir);
 void ls_trainer_hide_collectives(ls_trainer_t *t);
 
 /* safety.c. Where the ladder of section safety stands on this rank. */

@@ -90,7 +90,7 @@ static void rank_and_collectives_of_a_hang_are_named(void **state) {
   ls_fault_t told = {.kind = LS_FAULT_HANG, .rank = 0, .stopped = true, .at = look[0]};
   ls_evidence_differ(rings, look, &told);
   assert_int_equal(told.rank, 0);
-  json_t *all = ls_evidence_hang(rings, &fault);
+  json_t *all = ls_evidence_hang(rings, ls_evidence_process(fault.at.pid));
   const json_t *threads = json_object_get(all, "threads"), *ranks = json_object_get(all, "collectives");
   assert_int_equal(json_array_size(ranks), 2);
   assert_int_equal(json_integer_value(json_object_get(json_array_get(json_array_get(ranks, 0), 0), "number")),

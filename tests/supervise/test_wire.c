@@ -1,7 +1,10 @@
 /* Lines between the supervisor and its agents, over a pair of sockets. */
 #include "supervise/wire.h"
 
+#include "base/base.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -133,6 +136,104 @@ static void words_that_are_no_ranks_are_refused(void **state) {
     assert_false(ls_wire_read_rank(wrong[i], 90000, &got));
 }
 
+static const char *line(void) {
+  const char *words;
+  assert_int_equal(ls_wire_take(&near_end, token, &words), LS_WIRE_LINE);
+  return words;
+}
+
+static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
+  (void)state;
+  char folder[] = "/tmp/lockstep-wire-XXXXXX", there[64], here[64];
+  ls_page_t *from, *to;
+  ls_rings_t *its, *copy;
+  ls_page_speed_look_t speed;
+  assert_non_null(mkdtemp(folder));
+  snprintf(there, sizeof there, "%s/there", folder);
+  snprintf(here, sizeof here, "%s/here", folder);
+  assert_int_equal(ls_page_open(NULL, there, 2, &from), LS_OK);
+  assert_int_equal(ls_page_open(NULL, here, 2, &to), LS_OK);
+  assert_int_equal(ls_rings_create(NULL, there, 2, &its), LS_OK);
+  assert_int_equal(ls_rings_create(NULL, here, 2, &copy), LS_OK);
+  for (int i = 1; i <= 100; i++)
+    ls_page_timed(from, 1, 1000 * i, i);
+  ls_page_speed(from, 1)->clock_ppm = 750000;
+  assert_true(ls_wire_send_speed(&far_end, token, from, 1));
+  assert_true(ls_wire_read_speed(line(), to));
+  ls_page_speed_look(to, 1, LS_WIRE_SPEEDS, &speed);
+  assert_int_equal(speed.timed, 100);
+  assert_int_equal(speed.own_ns[0], 100000);
+  assert_int_equal(speed.own_ns[19], 81000);
+  assert_int_equal(speed.input_ns[19], 81);
+  assert_true(speed.clock_ratio > 0.7499 && speed.clock_ratio < 0.7501);
+  static const char *const wrong[] = {"speed",
+                                      "speed 1 20 0 1 1 5 5",
+                                      "speed 2 20 0 1 1",
+                                      "speed 1 -1 0 1 1",
+                                      "speed 1 20 0 nan 1",
+                                      "speed 1 20 0 1 1e9"};
+  for (int i = 0; i < LS_COUNT(wrong); i++)
+    assert_false(ls_wire_read_speed(wrong[i], to));
+
+  ls_ring_t *ring = ls_rings_at(its, 1);
+  const uint64_t mark = ls_ring_enter(ring, LS_RING_DATA, 7, "all-reduce", "gradients 0", "", 4000, 5000);
+  ls_ring_leave(ring, mark, 5500);
+  ls_ring_enter(ring, LS_RING_DATA, 8, "all-reduce", "gradients 1", "", 4000, 6000);
+  assert_true(ls_wire_send_ring(&far_end, token, its, 1, 7000));
+  for (int i = 0; i < 3; i++)
+    assert_true(ls_wire_read_ring(line(), 97000, copy));
+  const ls_ring_t *got = ls_rings_at(copy, 1);
+  assert_int_equal(got->count, 2);
+  assert_int_equal(got->entry[0].end_ns, 95500);
+  assert_int_equal(got->entry[1].begin_ns, 96000);
+  assert_int_equal(got->entry[1].end_ns, 0); /* under way */
+  assert_string_equal(got->entry[1].name, "gradients 1");
+  static const char *const broken[] = {"ring 2 1 0", "ring 1 x", "entry 1 64 00", "entry 1 0 00",
+                                       "entry 1 0 zz"};
+  for (int i = 0; i < LS_COUNT(broken); i++)
+    assert_false(ls_wire_read_ring(broken[i], 97000, copy));
+  ls_page_close(from);
+  ls_page_close(to);
+  ls_rings_close(its);
+  ls_rings_close(copy);
+  assert_int_equal(ls_dir_remove(NULL, folder), LS_OK);
+}
+
+static void a_long_text_arrives_in_parts(void **state) {
+  (void)state;
+  char text[3000], part[LS_WIRE_BYTES], all[4000];
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof text; i++)
+    text[i] = (char)(i % 255 + 1); /* line ends, too */
+  text[sizeof text - 1] = '\0';
+  assert_true(ls_wire_send_text(&far_end, token, text));
+  assert_true(ls_wire_send(&far_end, token, "told"));
+  for (const char *words; strcmp(words = line(), "told") != 0;) {
+    const int bytes = ls_wire_read_part(words, part);
+    assert_true(bytes > 0 && used + (size_t)bytes < sizeof all);
+    memcpy(all + used, part, (size_t)bytes);
+    used += (size_t)bytes;
+  }
+  assert_int_equal(used, strlen(text));
+  assert_memory_equal(all, text, used);
+  assert_int_equal(ls_wire_read_part("part 0", part), -1);
+  assert_int_equal(ls_wire_read_part("part 0g", part), -1);
+  assert_int_equal(ls_wire_read_part("beat", part), -1);
+}
+
+static void sending_waits_for_the_other_side_as_long_as_it_may(void **state) {
+  (void)state;
+  char words[900];
+  memset(words, 'y', sizeof words - 1);
+  words[sizeof words - 1] = '\0';
+  int sent = 0;
+  while (ls_wire_send(&far_end, token, "%s", words))
+    sent++;
+  assert_true(sent > 0);
+  far_end.wait_ms = 10;
+  assert_false(ls_wire_send(&far_end, token, "%s", words));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(lines_arrive_however_they_are_cut, open_pair, close_pair),
@@ -140,6 +241,11 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_refused_once_and_skipped, open_pair,
                                       close_pair),
       cmocka_unit_test_setup_teardown(a_rank_arrives_with_its_moments_on_the_other_clock, open_pair,
+                                      close_pair),
+      cmocka_unit_test_setup_teardown(speeds_and_collectives_of_another_host_are_seen_here, open_pair,
+                                      close_pair),
+      cmocka_unit_test_setup_teardown(a_long_text_arrives_in_parts, open_pair, close_pair),
+      cmocka_unit_test_setup_teardown(sending_waits_for_the_other_side_as_long_as_it_may, open_pair,
                                       close_pair),
       cmocka_unit_test(words_that_are_no_ranks_are_refused),
   };
