@@ -21,12 +21,17 @@ esac
 case ${CI:-} in true | 1) all=1 extras="$extras $services" ;; esac
 [ $all = 0 ] || optional="$optional $extras"
 
-# Curves of the page of monitor --web; without npm or its registry the page draws them plainly.
-web=$(dirname "$0")/../src/monitor/web
-if command -v npm >/dev/null 2>&1 && [ ! -e "$web/node_modules/uplot" ]; then
-  (cd "$web" && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=20000 >/dev/null 2>&1) ||
-    echo "setup: npm has no uPlot here: the page of monitor --web draws its curves plainly"
-fi
+# npm_packages FOLDER PACKAGE MILLISECONDS WITHOUT: what FOLDER/package-lock.json names, or the loss without npm or its registry
+npm_packages() {
+  folder=$(dirname "$0")/../$1
+  [ ! -e "$folder/node_modules/$2" ] || return 0
+  if command -v npm >/dev/null 2>&1; then
+    (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout="$3" >/dev/null 2>&1) && return 0
+  fi
+  echo "setup: npm has no $2 here: $4"
+}
+npm_packages src/monitor/web uplot 20000 "the page of monitor --web draws its curves plainly"
+[ $all = 0 ] || npm_packages tests/program onnxruntime-node 60000 "exported ONNX files are not run"
 
 # The packages of the list that are not installed.
 missing_of() {

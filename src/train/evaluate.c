@@ -214,18 +214,30 @@ int64_t ls_trainer_outputs(const ls_trainer_t *t) {
   return t->outputs;
 }
 
-/* The kind of step that takes f32 from the host: made when it is first needed. */
-static ls_status_t find_kind(ls_engine_t *e, ls_step_kind_t *kind) {
-  *kind = e->data_rows > 0 || e->config->model.dtype != LS_F32 ? LS_STEP_PREDICT : LS_STEP_EVALUATE;
-  ls_status_t status = ls_engine_lower(e, *kind, e->step[LS_STEP_EVALUATE].rows);
+static int64_t computed(int64_t rows, int64_t chunk) {
+  return (rows + chunk - 1) / chunk * chunk;
+}
+
+/* The kind of step that takes f32 from the host, made when it is first needed; a few large samples get one of their number,
+ * because every step computes all of its rows. */
+static ls_status_t find_kind(ls_engine_t *e, int64_t rows, ls_step_kind_t *kind) {
+  int64_t all = e->step[LS_STEP_EVALUATE].rows, few = e->step[LS_STEP_PREDICT].rows;
+  bool own = e->data_rows > 0 || e->config->model.dtype != LS_F32;
+  if (few == 0) few = own || rows > all ? all : rows;
+  *kind = own || 2 * computed(rows, few) <= computed(rows, all) ? LS_STEP_PREDICT : LS_STEP_EVALUATE;
+  ls_status_t status = ls_engine_lower(e, *kind, few);
   return status == LS_OK ? ls_engine_bind(e, false) : status;
 }
 
 ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs) {
   const ls_norm_t *norm = &t->dataset->norm;
   ls_engine_t *e = &t->engine;
-  int64_t chunk = e->step[LS_STEP_EVALUATE].rows, rows = features->rows, inputs = t->inputs,
-          width = t->outputs;
+  int64_t rows = features->rows, inputs = t->inputs, width = t->outputs;
+  if (rows == 0) return LS_OK;
+  ls_step_kind_t kind;
+  ls_status_t status = find_kind(e, rows, &kind);
+  if (status != LS_OK) return status;
+  const int64_t chunk = e->step[kind].rows;
   double *x = ls_alloc_array(t->ctx, (size_t)inputs, sizeof *x);
   float *y = ls_alloc_array(t->ctx, (size_t)(chunk * width), sizeof *y);
   if (!x || !y) {
@@ -233,11 +245,8 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
     ls_free(y);
     return LS_ERR_MEMORY;
   }
-  ls_step_kind_t kind;
-  ls_status_t status = find_kind(e, &kind);
-  ls_batch_t batch = {0};
+  ls_batch_t batch = ls_engine_batch(e, kind, 0);
   const ls_shape_t target = ls_model_target(&t->config->model);
-  if (status == LS_OK) batch = ls_engine_batch(e, kind, 0);
   for (int64_t begin = 0; begin < rows && status == LS_OK; begin += chunk) {
     int64_t count = rows - begin < chunk ? rows - begin : chunk;
     memset(batch.weight, 0, (size_t)chunk * sizeof(float));

@@ -121,6 +121,35 @@ static void bytes_take_a_quarter(void **state) {
   ls_ctx_destroy(ctx);
 }
 
+/* A step computes all of its rows: a few samples get one of their number, whatever follows them. */
+static void few_samples_take_few_rows(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_comm_t *comm;
+  ls_config_t *config = NULL;
+  ls_trainer_t *t;
+  char text[1024];
+  float output[2][ROWS * CLASSES];
+  make_numbers();
+  config_text(text, sizeof text, false, false, "ref", 1);
+  assert_int_equal(ls_comm_self_create(ctx, &comm), LS_OK);
+  ls_world_t world = {.comm = comm};
+  assert_int_equal(ls_config_parse(ctx, "test", text, strlen(text), NULL, 0, &config), LS_OK);
+  const ls_trainer_options_t options = {.no_training = true, .no_data = true};
+  assert_int_equal(ls_trainer_create(ctx, &world, config, &options, &t), LS_OK);
+  for (int first = 0; first < ROWS; first += 2)
+    assert_int_equal(ls_trainer_predict(t, 2, number + first * PIXELS, output[0] + first * CLASSES), LS_OK);
+  assert_int_equal(t->engine.step[LS_STEP_PREDICT].rows, 2);
+  assert_int_equal(ls_trainer_predict(t, ROWS, number, output[1]), LS_OK);
+  for (int i = 0; i < ROWS * CLASSES; i++)
+    assert_true(fabsf(output[0][i] - output[1][i]) < 1e-6F);
+  assert_int_equal(ls_trainer_predict(t, 0, number, output[1]), LS_OK);
+  ls_trainer_destroy(t);
+  ls_config_destroy(config);
+  ls_comm_destroy(comm);
+  ls_ctx_destroy(ctx);
+}
+
 /* ---- tokens ---- */
 
 enum { SEQUENCES = 7, POSITIONS = 3, BATCH = 4 };
@@ -284,8 +313,8 @@ static void tokens_arrive_as_integers(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_train_as_numbers_do),
-                                     cmocka_unit_test(bytes_take_a_quarter),
-                                     cmocka_unit_test(tokens_arrive_as_integers)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bytes_train_as_numbers_do), cmocka_unit_test(bytes_take_a_quarter),
+      cmocka_unit_test(few_samples_take_few_rows), cmocka_unit_test(tokens_arrive_as_integers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
