@@ -170,6 +170,11 @@ ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_par
 ls_status_t cli_hosts_take(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, const char *file);
 /* The command with which another is started on a host. */
 const char *cli_hosts_shell(const ls_parallel_config_t *parallel);
+/* mpirun's name for a host; "localhost" and "v6-.." for IPv6 addresses, which it does not take. The second becomes the
+ * address again in lockstep --shell COMMAND.., which then runs that: what is left of the command line; returns if it cannot. */
+#define CLI_SHELL_FLAG "--shell"
+const char *cli_hosts_node(ls_arena_t *arena, const char *name);
+int cli_hosts_exec(ls_ctx_t *ctx, char **argv);
 
 /* supervise.c: trains under supervision (src/supervise), with the lives of the run as children, and exits with the
  * run's code, or LS_SUPERVISE_AGAIN. Without monitor.dir the run shows itself in CLI_MONITOR_NAME of its checkpoint

@@ -3,32 +3,50 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FILE_BYTES = 1 << 20, LIMIT_S = 60 };
 
+/* What is wrong with a line; "" = nothing. Line: without its comment. */
+static const char *read_line(char *line, json_t *list, char *name, long *slots) {
+  char word[LS_HOST_NAME_BYTES];
+  int end = 0, after = 0;
+  size_t i;
+  json_t *host;
+  *slots = 1;
+  if (sscanf(line, " %255s %n", word, &end) != 1) return "";
+  if (line[end] && (sscanf(line + end, "slots = %ld %n", slots, &after) != 1 || line[end + after]))
+    return "\"NAME\" or \"NAME slots=N\" was expected";
+  if (*slots < 1 || *slots > LS_HOST_SLOTS_MAX) return "1 to 65536 slots were expected";
+  if (!ls_hosts_name(word, name)) return LS_HOSTS_NAME_HELP;
+  json_array_foreach(list, i,
+                     host) if (!strcmp(json_string_value(json_object_get(host, "name")),
+                                       name)) return "this host stands there twice; give it more slots";
+  return json_array_size(list) == LS_HOSTS_MAX ? "at most 1024 hosts were expected" : "";
+}
+
 /* "name" or "name slots=N" in each line, as for mpirun --hostfile; # begins a comment. */
 static ls_status_t read_file(ls_ctx_t *ctx, const char *path, json_t *list) {
-  char *text, *rest, word[256];
+  char *text, *rest, name[LS_HOST_NAME_BYTES];
   size_t size;
   int number = 0;
   ls_status_t status = ls_file_read(ctx, path, FILE_BYTES, &text, &size);
   if (status != LS_OK) return status;
   rest = text;
   for (char *line; status == LS_OK && (line = strsep(&rest, "\n"));) {
-    long slots = 1;
-    int end = 0, after = 0;
+    long slots;
     number++;
     line[strcspn(line, "#\r")] = '\0';
-    if (sscanf(line, " %255s %n", word, &end) != 1) continue;
-    if (line[end] &&
-        (sscanf(line + end, "slots = %ld %n", &slots, &after) != 1 || line[end + after] || slots < 1))
-      status = ls_fail(ctx, LS_ERR_CONFIG, "%s:%d: \"NAME\" or \"NAME slots=N\" was expected, not \"%s\"",
-                       path, number, LS_SHOWN(line));
-    else
+    name[0] = '\0';
+    const char *wrong = read_line(line, list, name, &slots);
+    if (wrong[0])
+      status = ls_fail(ctx, LS_ERR_CONFIG, "%s:%d: %s, not \"%s\"", path, number, wrong, LS_SHOWN(line));
+    else if (name[0])
       json_array_append_new(list,
-                            json_pack("{s:o, s:I}", "name", ls_json_text(word), "slots", (json_int_t)slots));
+                            json_pack("{s:o, s:I}", "name", ls_json_text(name), "slots", (json_int_t)slots));
   }
   ls_free(text);
   if (status == LS_OK && json_array_size(list) == 0)
@@ -96,4 +114,37 @@ const char *cli_hosts_shell(const ls_parallel_config_t *parallel) {
   if (parallel->remote_shell) return parallel->remote_shell;
   return getenv("SLURM_JOB_ID") ? "srun --overlap --nodes=1 --ntasks=1 --quiet --nodelist"
                                 : "ssh -o BatchMode=yes -o ConnectTimeout=10";
+}
+
+/* Open MPI takes names of letters, digits and hyphens alone. */
+static const char six[] = "v6-";
+
+const char *cli_hosts_node(ls_arena_t *arena, const char *name) {
+  if (!strchr(name, ':')) return name;
+  if (ls_hosts_is_here(name)) return "localhost";
+  char *node = (char *)(uintptr_t)ls_arena_printf(arena, "%s%s", six, name);
+  for (char *at = node; at && *at; at++)
+    *at = *at == ':' ? '-' : *at == '%' ? 'z' : *at;
+  return node;
+}
+
+/* The zone keeps its hyphens. */
+static void read_node(char *node) {
+  char *zone = strchr(node, 'z');
+  memmove(node, node + strlen(six), strlen(node + strlen(six)) + 1);
+  if (zone) zone -= strlen(six);
+  if (zone) *zone = '%';
+  for (char *at = node; *at && at != zone; at++)
+    if (*at == '-') *at = ':';
+}
+
+int cli_hosts_exec(ls_ctx_t *ctx, char **argv) {
+  int i = 0;
+  while (argv[i] && strncmp(argv[i], six, strlen(six)) != 0)
+    i++;
+  if (argv[i]) read_node(argv[i]);
+  if (argv[0]) execvp(argv[0], argv);
+  return ls_status_exit_code(ls_fail(ctx, LS_ERR_UNSUPPORTED, "%s %s: starts a command on another host: %s",
+                                     CLI_SHELL_FLAG, argv[0] ? argv[0] : "",
+                                     strerror(argv[0] ? errno : EINVAL)));
 }

@@ -220,7 +220,8 @@ static const char *host_list(ls_arena_t *arena, const ls_hosts_config_t *hosts, 
   const char *list = "";
   for (int i = 0; list && i < hosts->count && ranks > 0; i++) {
     int here = hosts->host[i].slots < ranks ? (int)hosts->host[i].slots : ranks;
-    list = ls_arena_printf(arena, "%s%s%s:%d", list, i ? "," : "", hosts->host[i].name, here);
+    list = ls_arena_printf(arena, "%s%s%s:%d", list, i ? "," : "", cli_hosts_node(arena, hosts->host[i].name),
+                           here);
     ranks -= here;
   }
   return list;
@@ -272,6 +273,28 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double 
   return launch(ctx, NULL, args, ranks, deadline_s, NULL);
 }
 
+/* Through this program where mpirun has other names for IPv6 addresses. */
+static ls_status_t set_shell(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel) {
+  static const char *const names[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
+  char self[PATH_MAX];
+  bool six = false;
+  for (int i = 0; i < parallel->hosts.count; i++)
+    six |= strchr(parallel->hosts.host[i].name, ':') != NULL;
+  if (!ls_process_program(self)) return ls_fail_errno(ctx, "cannot find this program's path");
+  if (six && strchr(self, ' '))
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                   "parallel.hosts: IPv6 addresses need a path of this program without spaces (%s); give the "
+                   "hosts names",
+                   LS_SHOWN(self));
+  for (int i = 0; i < LS_COUNT(names); i++) {
+    const char *shell = getenv(names[i]) ? getenv(names[i]) : cli_hosts_shell(parallel);
+    if (six) shell = ls_arena_printf(arena, "%s " CLI_SHELL_FLAG " %s", self, shell);
+    if (!shell) return LS_ERR_MEMORY;
+    setenv(names[i], shell, 1);
+  }
+  return LS_OK;
+}
+
 ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_parallel_config_t *parallel) {
   const ls_hosts_config_t *hosts = &parallel->hosts;
   const bool alone = hosts->count == 1 && ls_hosts_is_here(hosts->host[0].name);
@@ -284,11 +307,9 @@ ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_par
                    "%s: ranks of other hosts cannot read it: name a file that all hosts see", args->config);
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  setenv("OMPI_MCA_plm_rsh_agent", cli_hosts_shell(parallel), 0);
-  setenv("PRTE_MCA_plm_ssh_agent", cli_hosts_shell(parallel), 0);
   const char *list = host_list(&arena, hosts, (int)parallel->ranks);
-  ls_status_t status =
-      list ? launch(ctx, &arena, args, (int)parallel->ranks, parallel->deadline_s, list) : LS_ERR_MEMORY;
+  ls_status_t status = list ? set_shell(ctx, &arena, parallel) : LS_ERR_MEMORY;
+  if (status == LS_OK) status = launch(ctx, &arena, args, (int)parallel->ranks, parallel->deadline_s, list);
   ls_arena_release(&arena);
   return status;
 }

@@ -92,6 +92,15 @@ static ls_status_t check_plant(ls_ctx_t *ctx, const char *text, const ls_stress_
                  pair ? "two different ranks" : "a rank", ranks - 1);
 }
 
+/* Of the ranks of a host the first one writes. */
+static ls_status_t check_disk(ls_ctx_t *ctx, const char *text, const ls_stress_options_t *o,
+                              const ls_comm_t *control) {
+  if (o->plant.kind != LS_PLANT_DISK || o->plant.a != control->rank || control->local_rank == 0) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT,
+                 "--plant %s: rank %d writes no file; the first rank of each host does, such as 0", text,
+                 control->rank);
+}
+
 /* "/scratch", "/scratch:4G". A colon that no size follows belongs to the folder. */
 static ls_status_t read_disk(ls_ctx_t *ctx, const char *text, ls_stress_options_t *o, char **dir) {
   static const char units[] = "KMGT";
@@ -149,9 +158,12 @@ static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress
 
 /* ---- what people see ---- */
 
-static void show_begin(void *user, const ls_stress_device_t *device, int count) {
+/* What all ranks say alike is told once, until here. */
+static void show_begin(void *user, ls_comm_t *control, const ls_stress_device_t *device, int count) {
   const cli_args_t *args = user;
-  if (args->json || args->quiet) return;
+  ls_world_t world = {.comm = control};
+  cli_messages_settle(args->messages, &world);
+  if (args->json || args->quiet || control->rank > 0) return;
   for (int i = 0; i < count; i++) {
     const ls_stress_device_t *d = &device[i];
     cli_print("rank %d: %s on %s", d->rank, d->name, d->host);
@@ -351,17 +363,21 @@ static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_o
   status = launched ? ls_comm_mpi_create(ctx, DEADLINE_S * INT64_C(1000000000), &control)
                     : ls_comm_self_create(ctx, &control);
   if (status != LS_OK) return status;
+  ls_world_t world = {.comm = control};
   ls_ctx_set_rank(ctx, control->rank, control->size);
+  if (launched) cli_messages_gather(args->messages);
   cli_stop_t mode = cli_stop_mode(CLI_STOP_TWICE);
-  status = burn(ctx, control, args, o, threads);
+  status = ls_comm_agree(control, "stress", check_disk(ctx, args->extra[PLANT], o, control));
+  if (status == LS_OK) status = burn(ctx, control, args, o, threads);
   cli_stop_mode(mode);
+  cli_messages_settle(args->messages, &world);
   bool verdict = status == LS_OK || status == LS_ERR_BELOW || status == LS_ERR_DEVICE;
   if (launched && !verdict)
     ls_comm_mpi_abort(ls_status_exit_code(status)); /* the others may be waiting for this rank */
   rank = control->rank;
   ls_comm_destroy(control);
   if (status != LS_OK || !cli_stop_requested()) return status;
-  return rank > 0
+  return rank > 0 || (launched && getenv(CLI_ENV_LAUNCHER)) /* who got the signal names it */
              ? LS_ERR_INTERRUPTED
              : ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
 }

@@ -291,7 +291,7 @@ static ls_status_t tell_begin(run_t *s) {
   ls_host_report(s->host, &s->own);
   if (s->network) ls_network_report(s->network, &s->own.network);
   if (status == LS_OK) status = ls_comm_gather(s->control, "stress: devices", &s->own, sizeof s->own, all);
-  if (status == LS_OK && s->control->rank == 0 && s->o->begin) s->o->begin(s->o->user, all, s->control->size);
+  if (status == LS_OK && s->o->begin) s->o->begin(s->o->user, s->control, all, s->control->size);
   ls_free(all);
   return status;
 }

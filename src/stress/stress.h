@@ -128,8 +128,8 @@ typedef struct {
   int verdict;      /* the worst */
 } ls_stress_report_t;
 
-/* On rank 0, when all is open and filled, before the time begins: every device. */
-typedef void ls_stress_begin_fn(void *user, const ls_stress_device_t *device, int count);
+/* On every rank, when all is open and filled, before the time begins: every device. */
+typedef void ls_stress_begin_fn(void *user, ls_comm_t *control, const ls_stress_device_t *device, int count);
 /* After each round, on rank 0: this rank's device so far. */
 typedef void ls_stress_round_fn(void *user, double seconds, const ls_stress_device_t *own, int64_t faults);
 

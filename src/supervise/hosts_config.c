@@ -3,16 +3,19 @@
 
 #include "base/json.h"
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 static const ls_option_t rows[] = {
-    LS_OPTION(ls_host_t, name, .help = "Name or IPv4 address, as ssh takes it."),
-    LS_OPTION(ls_host_t, slots, .min = 1, .max = 65536, .initial = "1",
+    LS_OPTION(ls_host_t, name,
+              .help = "Name or address, as ssh takes it; an IPv6 address with or without brackets."),
+    LS_OPTION(ls_host_t, slots, .min = 1, .max = LS_HOST_SLOTS_MAX, .initial = "1",
               .help = "How many ranks run there: one for each device."),
 };
 const ls_section_t ls_hosts_section = {"parallel.hosts", rows, LS_COUNT(rows),
@@ -21,14 +24,31 @@ const ls_section_t ls_hosts_section = {"parallel.hosts", rows, LS_COUNT(rows),
                                        "a Slurm allocation of several nodes, they run on this host."};
 
 /* It becomes an argument of ssh and a part of mpirun's list. */
-static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *row, const char *name) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+bool ls_hosts_name(const char *name, char plain[LS_HOST_NAME_BYTES]) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+  const size_t len = strlen(name), most = LS_HOST_NAME_BYTES - 1;
+  const bool brackets = len > 2 && name[0] == '[' && name[len - 1] == ']';
+  char address[INET6_ADDRSTRLEN];
+  struct in6_addr six;
+  snprintf(plain, LS_HOST_NAME_BYTES, "%.*s", (int)(brackets ? len - 2 : len), name + brackets);
+  if (len > most || !plain[0] || plain[0] == '-') return false;
+  if (!brackets && !plain[strspn(plain, letters)]) return true;
+  const size_t end = strcspn(plain, "%"), zone = plain[end] ? end + 1 : end;
+  snprintf(address, sizeof address, "%.*s", (int)end, plain);
+  return end < sizeof address && inet_pton(AF_INET6, address, &six) == 1 && !strchr(address, '.') &&
+         !plain[zone +
+                strspn(plain + zone, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")];
+}
+
+static ls_status_t take_name(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *row, ls_host_t *host) {
+  char plain[LS_HOST_NAME_BYTES];
   const ls_doc_node_t *node = ls_doc_get(row, "name");
-  if (!name || !node || (name[0] != '-' && name[0] && !name[strspn(name, plain)])) return LS_OK;
-  return ls_fail_at(
-      ctx, LS_ERR_CONFIG, &node->place,
-      "parallel.hosts.name: a name of letters, digits, \".\", \"_\" and \"-\" was expected, not \"%s\"",
-      LS_SHOWN(name));
+  if (!host->name || !node) return LS_OK;
+  if (!ls_hosts_name(host->name, plain))
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place,
+                      "parallel.hosts.name: " LS_HOSTS_NAME_HELP ", not \"%s\"", LS_SHOWN(host->name));
+  host->name = ls_arena_strdup(arena, plain);
+  return host->name ? LS_OK : LS_ERR_MEMORY;
 }
 
 ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *node,
@@ -43,7 +63,7 @@ ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
   for (const ls_doc_node_t *row = node->child; row && host; row = row->next) {
     ls_host_t *h = &host[config->count];
     status = ls_worse(status, ls_option_parse(ctx, arena, &ls_hosts_section, row, NULL, h));
-    status = ls_worse(status, check_name(ctx, row, h->name));
+    status = ls_worse(status, take_name(ctx, arena, row, h));
     for (int i = 0; i < config->count; i++)
       if (h->name && host[i].name && !strcmp(h->name, host[i].name))
         status = ls_worse(status,
@@ -76,18 +96,26 @@ int ls_hosts_at(const ls_hosts_config_t *config, int place) {
   return host;
 }
 
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b) {
+  const struct sockaddr_in *four[] = {(const void *)a, (const void *)b};
+  const struct sockaddr_in6 *six[] = {(const void *)a, (const void *)b};
+  if (a->sa_family != b->sa_family) return false;
+  if (a->sa_family == AF_INET) return four[0]->sin_addr.s_addr == four[1]->sin_addr.s_addr;
+  return a->sa_family == AF_INET6 &&
+         !memcmp(&six[0]->sin6_addr, &six[1]->sin6_addr, sizeof six[0]->sin6_addr);
+}
+
 bool ls_hosts_is_here(const char *name) {
   char own[256] = "";
   struct addrinfo *found = NULL;
   struct ifaddrs *local = NULL;
   gethostname(own, sizeof own - 1);
   bool here = !strcmp(name, own) || !strcmp(name, "localhost");
-  const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+  const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   if (!here && getaddrinfo(name, NULL, &hints, &found) == 0 && getifaddrs(&local) == 0)
     for (const struct ifaddrs *i = local; i && !here; i = i->ifa_next)
-      here = i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
-             ((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr ==
-                 ((struct sockaddr_in *)found->ai_addr)->sin_addr.s_addr;
+      for (const struct addrinfo *a = found; a && !here; a = a->ai_next)
+        here = i->ifa_addr && same_address(i->ifa_addr, a->ai_addr);
   if (local) freeifaddrs(local);
   if (found) freeaddrinfo(found);
   return here;

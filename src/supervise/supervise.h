@@ -30,7 +30,7 @@ typedef struct {
   const char *name;
   int64_t slots;
 } ls_host_t;
-enum { LS_HOSTS_MAX = 1024 };
+enum { LS_HOSTS_MAX = 1024, LS_HOST_SLOTS_MAX = 65536, LS_HOST_NAME_BYTES = 256 };
 typedef struct {
   int count; /* 0: this host alone */
   const ls_host_t *host;
@@ -39,6 +39,10 @@ extern const ls_section_t ls_hosts_section;
 /* node NULL: none. Reports LS_ERR_CONFIG with its place. */
 ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *node,
                            ls_hosts_config_t *config);
+/* Whether this may be a host's name; plain: without the brackets of an IPv6 address. */
+#define LS_HOSTS_NAME_HELP                                                                                   \
+  "a name of letters, digits, \".\", \"_\" and \"-\", or an IPv4 or IPv6 address was expected"
+bool ls_hosts_name(const char *name, char plain[LS_HOST_NAME_BYTES]);
 json_t *ls_hosts_json(const ls_hosts_config_t *config); /* a list; new reference */
 int64_t ls_hosts_slots(const ls_hosts_config_t *config);
 /* The host of a place; the last one for those beyond. */

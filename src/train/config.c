@@ -153,7 +153,9 @@ void ls_config_destroy(ls_config_t *config) {
 }
 
 json_t *ls_config_json(const ls_config_t *config) {
-  json_t *train = ls_option_json(&ls_train_section, &config->train);
+  ls_train_config_t usual = config->train; /* a rung of safety is no other configuration */
+  if (usual.smaller) usual.accumulate /= 2;
+  json_t *train = ls_option_json(&ls_train_section, &usual);
   json_object_set_new(train, "optimizer", ls_optim_json(&config->optimizer));
   json_object_set_new(train, "schedule", ls_option_json(&ls_rate_section, &config->rate));
   json_object_set_new(train, "prune", ls_option_json(&ls_prune_section, &config->prune));

@@ -40,6 +40,15 @@ static void hosts_of_mpich(void) {
 static void hosts_without_slots(void) {
   put_text("hosts", "a slots=2\nb slots=0\n");
 }
+static void host_that_is_an_option(void) {
+  put_text("hosts", "a\n-oProxyCommand=x\n");
+}
+static void hosts_twice(void) {
+  put_text("hosts", "fe80::1%eth0\nfd00::1 slots=2\n[fd00::1]\n");
+}
+static void hosts_with_many_slots(void) {
+  put_text("hosts", "a slots=70000\n");
+}
 static void no_hosts(void) {
   put_text("hosts", "# none\n\n");
 }
@@ -174,7 +183,22 @@ const row_t rows_config[] = {
     {"a file of hosts with another word", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
      .files = hosts_of_mpich, .expect = {"hosts:2: ", "NAME slots=N", "b:2"}},
     {"a file with a host without slots", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
-     .files = hosts_without_slots, .expect = {"hosts:2: ", "NAME slots=N", "b slots=0"}},
+     .files = hosts_without_slots, .expect = {"hosts:2: ", "1 to 65536 slots", "b slots=0"}},
+    {"a file with a host that is an option", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
+     .files = host_that_is_an_option, .expect = {"hosts:2: ", "letters, digits", "-oProxyCommand=x"}},
+    {"a file with a host twice", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
+     .files = hosts_twice, .expect = {"hosts:3: ", "stands there twice", "[fd00::1]"}},
+    {"a file with too many slots", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD,
+     .files = hosts_with_many_slots, .expect = {"hosts:1: ", "1 to 65536 slots", "a slots=70000"}},
+    {"an address that is none", CONFIG,
+     .config = MODEL SAMPLES TRAIN "parallel: {hosts: [{name: \"fd00::x\"}]}\n",
+     .expect = {"c.yaml:4:27", "IPv4 or IPv6 address", "fd00::x"}},
+    {"an address that does not end", CONFIG,
+     .config = MODEL SAMPLES TRAIN "parallel: {hosts: [{name: \"[fd00::1\"}]}\n",
+     .expect = {"c.yaml:4:27", "IPv4 or IPv6 address", "[fd00::1"}},
+    {"an IPv6 address twice", CONFIG,
+     .config = MODEL SAMPLES TRAIN "parallel: {hosts: [{name: \"fd00::1\"}, {name: \"[fd00::1]\"}]}\n",
+     .expect = {"parallel.hosts: fd00::1 stands there twice"}},
     {"a file without hosts", CONFIG, .args = "train c.yaml --hosts hosts", .config = GOOD, .files = no_hosts,
      .expect = {"hosts: names no host"}},
     {"unknown preset", CONFIG, .config = "model: {preset: mlp-medum}\n" SAMPLES,

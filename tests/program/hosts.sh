@@ -102,10 +102,10 @@ said 'host 10.99.0.3 is lost: nothing was heard of it for .* on 2 of 4 ranks, wi
 [ "$(field "$work/first.json" world_size)" = 2 ] || fail "first: $(cat "$work/first.json")"
 sed -n 's/.*"noticed_unix_s": \([0-9.]*\).*/\1/p' "$work/first/monitor/supervise.json" | awk -v cut="$cut" 'END { printf "a host cut off: noticed after %.2f s\n", $1 - cut }'
 
-# a rank on another host is slow, and named; then it hangs: its collectives and threads are in the report
+# by IPv6: a rank on another host is slow, and named; then it hangs: its collectives and threads are in the report
 export LOCKSTEP_FAULT="slow 3 10 always"
 supervised hung --set supervise.hang_s=$time --set supervise.restarts.most=0 --set train.steps=1000000 --set monitor.every_s=0.1 \
-  --set 'parallel.hosts=[{name: 10.99.0.1, slots: 3}, {name: 10.99.0.2}]'
+  --set 'parallel.hosts=[{name: "fd00::1", slots: 3}, {name: "[fd00::2]"}]'
 unset LOCKSTEP_FAULT
 named() { said 'straggler is 1, straggler_rank 3, '; }
 wait_until "a word of the rank that is slow on another host" named
@@ -113,7 +113,7 @@ pid=$(on 2 sh -c "grep -als OMPI_COMM_WORLD_RANK=3 /proc/[0-9]*/environ" | sed '
 on 2 kill -STOP "$pid"
 wait_until "the end of the run that hangs" over
 said 'rank 3 of 4 (process [0-9]*) .*stopped' || fail "hung: $(cat "$work/err")"
-for part in '  rank 3, newest first:$' '^    all-[a-z]* "[^"]*" #[0-9]* (.*), begun' '^  on host 10.99.0.2$' '^  thread [0-9]* "[^"]*", state [Tt]'; do
+for part in '  rank 3, newest first:$' '^    all-[a-z]* "[^"]*" #[0-9]* (.*), begun' '^  on host fd00::2$' '^  thread [0-9]* "[^"]*", state [Tt]'; do
   grep -q "$part" "$work/hung/monitor/supervise.txt" || fail "hung: no $part in $(cat "$work/hung/monitor/supervise.txt" "$work/err")"
 done
 

@@ -65,6 +65,7 @@ LOCKSTEP_NVML=$work/half.jsonl run half --set "safety=[$smaller]" --set train.st
 case $(events half) in "small begins small ends "*) ;; *) fail "half: $(events half): $(cat "$work/err")" ;; esac
 grep -q 'safety: goes on with micro-batches of half the size: 2 to a step' "$work/err" || fail "half: $(cat "$work/err")"
 grep -q 'safety: goes on with micro-batches of the usual size: 1 to a step' "$work/err" || fail "half: $(cat "$work/err")"
+! grep -q "differs from the checkpoint's" "$work/err" || fail "half: its own change is told as the user's: $(cat "$work/err")"
 [ "$(field "$work/half.json" total_steps)" = "$steps" ] && [ "$(field "$work/half.json" resumed_from_step)" -gt 0 ] || fail "half: $(cat "$work/half.json")"
 below "$(awk -v a="$(field "$work/half.json" val_loss)" -v b="$(field "$work/long.json" val_loss)" 'BEGIN { d = a / b - 1; print d < 0 ? -d : d }')" 1e-2 ||
   fail "half: loss $(field "$work/half.json" val_loss), not $(field "$work/long.json" val_loss)"

@@ -22,13 +22,14 @@ close_spaces() {
   for i in 0 1 2 3; do ip netns delete "$space-$i" 2>/dev/null || true; done
   clean_up
 }
-# host NUMBER SCRIPT: 10.99.0.NUMBER, as another machine would be: other processes, name, /tmp and /dev/shm; other files are the
+# host NUMBER SCRIPT: 10.99.0.NUMBER and fd00::NUMBER, as another machine would be: other processes, name, /tmp and /dev/shm; other files are the
 # same, and so are $work and the program, even below /tmp. SCRIPT is its first process.
 host() {
   ip netns add "$space-$1"
   ip link add name "host$1" netns "$space-0" type veth peer name net netns "$space-$1"
   ip -netns "$space-0" link set "host$1" master bridge up
   ip -netns "$space-$1" address add "10.99.0.$1/24" dev net
+  ip -netns "$space-$1" address add "fd00::$1/64" dev net nodad
   ip -netns "$space-$1" link set lo up
   ip -netns "$space-$1" link set net up
   nsenter --net="/run/netns/$space-$1" unshare --uts --ipc --mount --pid --fork --mount-proc --kill-child sh -c "

@@ -63,6 +63,18 @@ got=0
 wait $pid || got=$?
 [ $got = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q '^after .* s, interrupted: \(nothing wrong until then\|disturbed\)' "$work/out" || fail "interrupted: $(cat "$work/out")"
+if [ $ranks = 2 ]; then
+  "$program" stress --seconds 100 --parts compute --ranks 2 >"$work/out" 2>"$work/err" &
+  pid=$!
+  wait_until "a round of two ranks" grep -q 'busy' "$work/out"
+  kill -TERM $pid
+  got=0
+  wait $pid || got=$?
+  [ $got = 130 ] && [ "$(grep -c 'interrupted by' "$work/err")" = 1 ] && grep -q 'interrupted by SIGTERM' "$work/err" || fail "SIGTERM to two ranks: $got: $(cat "$work/err")"
+  expect 2 'rank 1 writes no file' stress --seconds 1 --parts compute --disk "$work/disk:4M" --plant disk:1 --ranks 2
+  expect 2 'name of a preset .* not "huge"' stress --parts none --network huge --ranks 2
+  [ "$(grep -c 'name of a preset' "$work/err")" = 1 ] || fail "refused by each rank: $(cat "$work/err")"
+fi
 expect 2 'not "heat"' stress --parts compute,heat
 expect 2 'not ""' stress --parts compute,,memory
 expect 2 'not "link:1"' stress --plant link:1
