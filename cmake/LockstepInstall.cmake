@@ -72,16 +72,20 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/pages.stamp
   COMMENT "Completion and manual pages" VERBATIM COMMAND_EXPAND_LISTS)
 add_custom_target(pages ALL DEPENDS ${PROJECT_BINARY_DIR}/pages.stamp)
 install(DIRECTORY ${LS_PAGES}/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+# Below /usr, Debian's zsh does not look into site-functions.
+install(FILES ${LS_PAGES}/zsh/site-functions/_lockstep DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 
 # A systemd unit; and the Debian package: cpack --config BUILD/CPackConfig.cmake -G DEB
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/lockstep@.service DESTINATION lib/systemd/system)
 set(CPACK_PACKAGE_CONTACT "lockstep <lockstep@localhost>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR})
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS openmpi-bin)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS python3)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "curl, default-mta | mail-transport-agent, elfutils | gdb, openssh-client")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_VERBATIM_VARIABLES ON)
 include(CPack)

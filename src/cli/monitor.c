@@ -236,13 +236,18 @@ static const char *print_line(const char *line, int columns) {
   return line + (*line == '\n');
 }
 
+/* On a terminal: no more lines than fit, since those above its top could not be drawn again. */
 static void draw(screen_t *s, bool again) {
   struct winsize size;
   char *text = compose(s);
-  if (again && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) s->columns = size.ws_col;
+  int most = INT_MAX;
+  if (again && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    if (size.ws_col > 0) s->columns = size.ws_col;
+    if (size.ws_row > 0) most = size.ws_row > 1 ? size.ws_row - 1 : 1;
+  }
   if (again && s->lines > 0) printf("\033[%dA\r\033[J", s->lines);
   s->lines = 0;
-  for (const char *at = text; at && *at; s->lines++)
+  for (const char *at = text; at && *at && s->lines < most; s->lines++)
     at = print_line(at, again ? s->columns - 1 : INT_MAX);
   free(text);
   fflush(stdout);

@@ -134,13 +134,6 @@ static void prepare_environment(cli_messages_t *messages) {
   if (messages->shared) setenv(CLI_ENV_TERMINAL, columns, 1);
 }
 
-/* A batch system repeats a run that it has ended itself; who pressed Ctrl-C has had enough. */
-static int exit_code(int code) {
-  int signal_number = cli_stop_requested();
-  bool by_hand = signal_number == SIGINT || signal_number == SIGQUIT || signal_number == SIGHUP;
-  return code == LS_SUPERVISE_AGAIN && by_hand ? ls_status_exit_code(LS_ERR_INTERRUPTED) : code;
-}
-
 /* fits[n]: the configuration fits n ranks, for each number that a life may have. At least one of those below all. */
 static ls_status_t check_ranks(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args, bool *fits) {
   const int64_t least = config->supervise_ranks.least, all = config->parallel.ranks;
@@ -240,7 +233,7 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
     cli_stop_mode(CLI_STOP_ASK);
     cli_stop_hold();
     fflush(NULL);
-    code = exit_code(ls_supervise(ctx, &spec));
+    code = ls_supervise(ctx, &spec);
   }
   free(own.hosts);
   ls_free(own.argv);

@@ -122,12 +122,17 @@ bool ls_alert_send(const ls_alert_rule_t *rule, const json_t *notice, char *why,
     snprintf(why, why_bytes, "out of memory for a notice");
     return false;
   }
-  bool sent = !rule->file || append(rule->file, text, why, why_bytes);
-  if (rule->run.count > 0) sent = run_own(rule, text, why, why_bytes) && sent;
-  if (rule->webhook) sent = post(rule->webhook, text, why, why_bytes) && sent;
-  if (rule->mail.count > 0) sent = mail(rule, notice, why, why_bytes) && sent;
+  char of[4][SAID_BYTES]; /* one receiver's failure does not hide another's */
+  const bool failed[LS_COUNT(of)] = {rule->file && !append(rule->file, text, of[0], sizeof of[0]),
+                                     rule->run.count > 0 && !run_own(rule, text, of[1], sizeof of[1]),
+                                     rule->webhook && !post(rule->webhook, text, of[2], sizeof of[2]),
+                                     rule->mail.count > 0 && !mail(rule, notice, of[3], sizeof of[3])};
+  size_t used = 0;
+  for (int i = 0; i < LS_COUNT(of); i++)
+    if (failed[i] && used < why_bytes)
+      used += (size_t)snprintf(why + used, why_bytes - used, "%s%s", used ? "; " : "", of[i]);
   free(text);
-  return sent;
+  return used == 0;
 }
 
 /* ---- the thread ---- */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { LINE_BYTES = sizeof(ls_page_line_t), RANKS_MAX = 65536 };
-static const char magic[8] = "LSPAGE2";
+static const char magic[8] = "LSPAGE3";
 
 typedef struct {
   char magic[8];
@@ -119,8 +119,10 @@ ls_page_line_t *ls_page_line(ls_page_t *page, int rank) {
 #define GET(field) atomic_load_explicit(&line->field, memory_order_relaxed)
 void ls_page_look(const ls_page_t *page, int rank, ls_page_look_t *look) {
   const ls_page_line_t *line = (const ls_page_line_t *)(page->head + 1) + rank;
-  uint32_t phase = GET(phase);
-  *look = (ls_page_look_t){.step = GET(step),
+  const unsigned phase = GET(phase);
+  const int64_t step = GET(step);
+  *look = (ls_page_look_t){.step = step,
+                           .first = step - (uint32_t)((uint32_t)step - GET(first)),
                            .since_ns = GET(since_ns),
                            .entered = GET(entered),
                            .left = GET(left),
@@ -179,6 +181,7 @@ const char *ls_page_phase_name(ls_page_phase_t phase) {
 void ls_page_clear(ls_page_line_t *line) {
   PUT(phase, LS_PAGE_NONE);
   PUT(step, 0);
+  PUT(first, 0);
   PUT(since_ns, 0);
   PUT(timed, 0);
   PUT(entered, 0);
@@ -191,10 +194,11 @@ void ls_page_clear(ls_page_line_t *line) {
 
 void ls_page_put(ls_page_line_t *line, const ls_page_look_t *look) {
   PUT(step, look->step);
+  PUT(first, (uint32_t)look->first);
   PUT(entered, look->entered);
   PUT(left, look->left);
   PUT(error_ns, look->error_ns);
-  PUT(error, look->error);
+  PUT(error, (int16_t)look->error);
   PUT(pid, look->pid);
   PUT(parent, look->parent);
   ls_page_enter(line, look->phase, look->since_ns);
@@ -210,5 +214,5 @@ void ls_page_begin(ls_page_line_t *line, int64_t now_ns) {
 void ls_page_fail(ls_page_line_t *line, ls_status_t error) {
   if (error == LS_OK || atomic_load_explicit(&line->error, memory_order_relaxed) != LS_OK) return;
   PUT(error_ns, ls_clock_ns());
-  PUT(error, error);
+  PUT(error, (int16_t)error);
 }

@@ -30,8 +30,9 @@ typedef struct {
   _Atomic int64_t since_ns;       /* when it entered its phase, or finished its newest step */
   _Atomic uint64_t entered, left; /* collectives; one is under way while they differ */
   _Atomic int64_t error_ns;       /* when `error` was written */
-  _Atomic int32_t error;          /* ls_status_t with which this rank failed; LS_OK: it has not */
-  _Atomic uint32_t phase;         /* ls_page_phase_t */
+  _Atomic uint32_t first;         /* the step at which this life began, modulo 2^32 */
+  _Atomic int16_t error;          /* ls_status_t with which this rank failed; LS_OK: it has not */
+  _Atomic uint16_t phase;         /* ls_page_phase_t */
   _Atomic int32_t pid, parent;    /* the rank's process and its launcher; 0: none yet */
   _Atomic int64_t timed;          /* steps whose own time stands in its speed */
 } ls_page_line_t;
@@ -67,7 +68,8 @@ ls_page_speed_t *ls_page_speed(ls_page_t *page, int rank);
 
 /* A moment of a line. */
 typedef struct {
-  int64_t step, since_ns;
+  int64_t step, first; /* steps done, now and when this life began (fewer than 2^32 ago) */
+  int64_t since_ns;
   uint64_t entered, left;
   int64_t error_ns;
   ls_status_t error;
@@ -97,7 +99,12 @@ void ls_page_clear(ls_page_line_t *line); /* of no process */
 void ls_page_fail(ls_page_line_t *line, ls_status_t error); /* the first error stays */
 static inline void ls_page_enter(ls_page_line_t *line, ls_page_phase_t phase, int64_t now_ns) {
   atomic_store_explicit(&line->since_ns, now_ns, memory_order_relaxed);
-  atomic_store_explicit(&line->phase, (uint32_t)phase, memory_order_relaxed);
+  atomic_store_explicit(&line->phase, (uint16_t)phase, memory_order_relaxed);
+}
+/* Before the first phase in which a life does something. */
+static inline void ls_page_first(ls_page_line_t *line, int64_t step) {
+  atomic_store_explicit(&line->first, (uint32_t)step, memory_order_relaxed);
+  atomic_store_explicit(&line->step, step, memory_order_relaxed);
 }
 static inline void ls_page_step(ls_page_line_t *line, int64_t step, int64_t now_ns) {
   atomic_store_explicit(&line->step, step, memory_order_relaxed);

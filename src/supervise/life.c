@@ -158,7 +158,7 @@ static void look_at_page(life_t *l, int64_t now_ns) {
   const ls_page_look_t *first = &l->look[0];
   if (first->phase < LS_PAGE_FIRST_STEP) return;
   l->end->began = true;
-  if (steps->first_step < 0) steps->first_step = first->step;
+  if (steps->first_step < 0) steps->first_step = first->first;
   steps->last_step = first->step;
   if (l->end->first_step_ns == 0 && first->phase >= LS_PAGE_STEP)
     l->end->first_step_ns = first->phase == LS_PAGE_STEP ? first->since_ns : now_ns;

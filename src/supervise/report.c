@@ -90,9 +90,9 @@ static void print_evidence(FILE *to, const json_t *evidence) {
 
 static void print_life(FILE *to, size_t index, const json_t *life) {
   const json_t *fault = json_object_get(life, "fault");
-  fprintf(to, "life %zu: %lld ranks, steps %lld to %lld: %s\n", index + 1,
-          (long long)json_integer_value(json_object_get(life, "ranks")),
-          (long long)json_integer_value(json_object_get(life, "first_step")),
+  const json_int_t ranks = json_integer_value(json_object_get(life, "ranks"));
+  fprintf(to, "life %zu: %lld rank%s, steps %lld to %lld: %s\n", index + 1, (long long)ranks,
+          LS_PLURAL(ranks), (long long)json_integer_value(json_object_get(life, "first_step")),
           (long long)json_integer_value(json_object_get(life, "last_step")),
           fault ? json_string_value(json_object_get(fault, "text")) : "finished");
   const char *words = json_string_value(json_object_get(fault, "words"));

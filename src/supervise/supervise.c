@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -117,6 +118,13 @@ static const char *result_of(int code) {
   return code == 0 ? "finished" : code == LS_SUPERVISE_AGAIN ? "preempted" : "failed";
 }
 
+/* A batch system repeats a run that it has ended itself; who pressed Ctrl-C has had enough. */
+static int exit_code(const ls_supervise_t *s, int code) {
+  int signal_number = code == LS_SUPERVISE_AGAIN ? s->stop(s->user) : 0;
+  bool by_hand = signal_number == SIGINT || signal_number == SIGQUIT || signal_number == SIGHUP;
+  return by_hand ? ls_status_exit_code(LS_ERR_INTERRUPTED) : code;
+}
+
 int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   run_t run = {.ctx = ctx,
                .spec = spec,
@@ -139,7 +147,9 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
     }
   }
   if (status != LS_OK) code = ls_status_exit_code(status);
-  if (run.page) ls_report_write(ctx, &run.report, result_of(code), code);
+  const char *result = result_of(code);
+  code = exit_code(spec, code);
+  if (run.page) ls_report_write(ctx, &run.report, result, code);
   ls_hosts_close(run.hosts);
   ls_page_close(run.page);
   if (lock >= 0) ls_rings_remove(spec->dir); /* who has no supervisor writes no rings */

@@ -88,7 +88,8 @@ typedef struct {
 } ls_supervise_t;
 
 /* Returns the exit code of the program: of the last life, or LS_SUPERVISE_AGAIN where a signal ended it after a save,
- * so that a batch system may start the same command again (EX_TEMPFAIL of sysexits.h). Reports what happened through
+ * so that a batch system may start the same command again (EX_TEMPFAIL of sysexits.h); where it came from a terminal,
+ * that of LS_ERR_INTERRUPTED. Reports what happened through
  * the context and in DIR/supervise.json and DIR/supervise.txt. */
 enum { LS_SUPERVISE_AGAIN = 75 };
 int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec);

@@ -83,13 +83,15 @@ void ls_wire_close(ls_wire_t *w) {
 
 bool ls_wire_send_rank(const ls_wire_t *w, const char *token, const ls_wire_rank_t *r, int64_t now_ns) {
   const ls_page_look_t *k = &r->look;
-  return ls_wire_send(
-      w, token, "rank %d %c %d %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %d %" PRId64 " %d %d", r->rank,
-      r->gone      ? 'e'
-      : r->stopped ? 't'
-                   : 'r',
-      (int)k->phase, k->step, now_ns - k->since_ns, k->entered, k->left, (int)k->error, now_ns - k->error_ns,
-      k->pid, k->parent);
+  return ls_wire_send(w, token,
+                      "rank %d %c %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %d %" PRId64
+                      " %d %d",
+                      r->rank,
+                      r->gone      ? 'e'
+                      : r->stopped ? 't'
+                                   : 'r',
+                      (int)k->phase, k->step, k->first, now_ns - k->since_ns, k->entered, k->left,
+                      (int)k->error, now_ns - k->error_ns, k->pid, k->parent);
 }
 
 bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *r) {
@@ -98,11 +100,12 @@ bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *r) {
   char state;
   *r = (ls_wire_rank_t){.rank = -1};
   ls_page_look_t *k = &r->look;
-  int got =
-      sscanf(words, "rank %d %c %d %" SCNd64 " %" SCNd64 " %" SCNu64 " %" SCNu64 " %d %" SCNd64 " %d %d%n",
-             &r->rank, &state, &phase, &k->step, &age_ns, &k->entered, &k->left, &error, &error_age_ns,
-             &k->pid, &k->parent, &end);
-  if (got != 11 || words[end] || phase < 0 || phase >= LS_PAGE_PHASES || age_ns < 0 || age_ns > now_ns ||
+  int got = sscanf(words,
+                   "rank %d %c %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNu64 " %" SCNu64 " %d %" SCNd64
+                   " %d %d%n",
+                   &r->rank, &state, &phase, &k->step, &k->first, &age_ns, &k->entered, &k->left, &error,
+                   &error_age_ns, &k->pid, &k->parent, &end);
+  if (got != 12 || words[end] || phase < 0 || phase >= LS_PAGE_PHASES || age_ns < 0 || age_ns > now_ns ||
       error_age_ns < -AGE_NS_MAX || error_age_ns > AGE_NS_MAX)
     return false;
   k->phase = (ls_page_phase_t)phase;

@@ -333,6 +333,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   loop.begin_ns = ls_loop_clock_ns(&loop);
   ls_loop_describe(t, report);
   if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
+  ls_page_first(t->line, t->step);
   int64_t steps = t->total_steps - t->step;
   ls_status_t status = ls_step_log_create(t->ctx,
                                           steps > LS_LOG_CAPACITY ? LS_LOG_CAPACITY

@@ -568,6 +568,24 @@ static void a_webhook_gets_the_notice(void **state) {
   json_decref(notice);
 }
 
+static void each_receiver_that_failed_is_named(void **state) {
+  (void)state;
+  static const char *const argv[] = {"/proc/none/program"};
+  const ls_alert_rule_t rule = {.name = "loss",
+                                .when = "loss > 1",
+                                .file = "/proc/none/file",
+                                .run = {1, argv},
+                                .webhook = "http://127.0.0.1:1/"};
+  char why[1024] = "", little[24] = "";
+  json_t *notice = json_pack("{s:s}", "status", "firing");
+  assert_false(ls_alert_send(&rule, notice, why, sizeof why));
+  if (!strstr(why, "/proc/none/file: ") || !strstr(why, "; /proc/none/program: ") || !strstr(why, "; curl"))
+    fail_msg("%s", why);
+  assert_false(ls_alert_send(&rule, notice, little, sizeof little));
+  assert_string_equal(little, "/proc/none/file: No suc");
+  json_decref(notice);
+}
+
 static void a_mail_is_given_to_sendmail(void **state) {
   (void)state;
   char path[2 * PATH_BYTES], script[4 * PATH_BYTES], why[1024] = "", *before = strdup(getenv("PATH"));
@@ -702,6 +720,7 @@ int main(void) {
       IN_DIR(a_program_that_fails_is_said_in_the_log),
       IN_DIR(a_slow_receiver_holds_nobody_up),
       cmocka_unit_test(a_webhook_gets_the_notice),
+      IN_DIR(each_receiver_that_failed_is_named),
       IN_DIR(a_mail_is_given_to_sendmail),
       IN_DIR(a_slow_step_is_seen_against_the_usual_one),
       IN_DIR(an_overflow_of_the_loss_scale_is_no_alarm),

@@ -41,6 +41,7 @@ static void another_process_is_seen_while_it_steps(void **state) {
   if (child == 0) {
     ls_page_line_t *line = ls_page_line(page, 1);
     ls_page_begin(line, 100);
+    ls_page_first(line, 40);
     ls_page_step(line, 41, 200);
     ls_page_step(line, 42, 300);
     atomic_fetch_add(&line->entered, 2);
@@ -53,6 +54,7 @@ static void another_process_is_seen_while_it_steps(void **state) {
   ls_page_look(reader, 1, &look);
   assert_int_equal(look.phase, LS_PAGE_STEP);
   assert_int_equal(look.step, 42);
+  assert_int_equal(look.first, 40);
   assert_int_equal(look.since_ns, 300);
   assert_int_equal(look.entered, 2);
   assert_int_equal(look.left, 1);
@@ -69,6 +71,29 @@ static void another_process_is_seen_while_it_steps(void **state) {
   assert_int_equal(look.phase, LS_PAGE_NONE);
   assert_int_equal(look.pid + look.step + look.error, 0);
   ls_page_close(reader);
+  ls_page_close(page);
+}
+
+/* A line has room for half of the step at which a life began. */
+static void a_life_began_where_it_did_however_late_it_is_seen(void **state) {
+  static const int64_t first[] = {0, 900, INT64_C(0xfffffff0), INT64_C(0x300000007)};
+  (void)state;
+  ls_page_t *page;
+  ls_page_look_t look;
+  assert_int_equal(ls_page_open(ctx, dir, 1, &page), LS_OK);
+  for (int i = 0; i < LS_COUNT(first); i++) {
+    ls_page_line_t *line = ls_page_line(page, 0);
+    ls_page_begin(line, 100);
+    ls_page_first(line, first[i]);
+    ls_page_look(page, 0, &look);
+    assert_true(look.step == first[i] && look.first == first[i]);
+    ls_page_step(line, first[i] + 5000, 200);
+    ls_page_look(page, 0, &look);
+    assert_true(look.step == first[i] + 5000 && look.first == first[i]);
+    ls_page_put(line, &look);
+    ls_page_look(page, 0, &look);
+    assert_true(look.first == first[i]);
+  }
   ls_page_close(page);
 }
 
@@ -123,6 +148,7 @@ static void what_is_no_page_is_refused_by_readers_and_replaced_by_writers(void *
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(another_process_is_seen_while_it_steps, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(a_life_began_where_it_did_however_late_it_is_seen, set_up, tear_down),
       cmocka_unit_test_setup_teardown(another_number_of_ranks_gets_another_file, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_is_no_page_is_refused_by_readers_and_replaced_by_writers, set_up,
                                       tear_down),

@@ -23,6 +23,9 @@ grep -q 'the same failure at the same step twice' "$work/err" || fail "$(cat "$w
 supervised past 0 --set supervise.skip_steps=6
 grep -q 'goes on behind the samples of steps' "$work/err" || fail "$(cat "$work/err")"
 grep -q '"left_out": *\[' "$work/past/step-000000000050/manifest.json" || fail "$(cat "$work/past/step-000000000050/manifest.json")"
+# However late the supervisor looks at a life, it knows where it began.
+grep -q 'life 1: 1 rank, steps 0 to 37:' "$work/past/monitor/supervise.txt" && grep -q 'life 2: 1 rank, steps 36 to 50:' "$work/past/monitor/supervise.txt" ||
+  fail "$(cat "$work/past/monitor/supervise.txt")"
 past=$(sed -n 's/^ *"past_step_next": \([0-9]*\),*$/\1/p' "$work/past/monitor/supervise.json" | tail -1)
 [ "$past" = 43 ] || fail "$(cat "$work/past/monitor/supervise.json")"
 # The first checkpoint behind the jump, of step 40, comes before step 43: who goes on from it does not jump again.

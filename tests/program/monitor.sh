@@ -71,8 +71,8 @@ wait_until "the event log" test -s "$work/live/events.jsonl"
 "$program" monitor "$work/live" >"$work/lines" 2>&1 &
 watcher=$!
 screen=""
-if command -v script >/dev/null 2>&1; then # a terminal: the screen is drawn again, and no line is longer than it
-  script -qefc "stty cols 60; '$program' monitor '$work/live'" "$work/screen" >/dev/null </dev/null &
+if command -v script >/dev/null 2>&1; then # a terminal: the screen is drawn again, and is no longer or wider than it
+  script -qefc "stty cols 60 rows 4; '$program' monitor '$work/live'" "$work/screen" >/dev/null </dev/null &
   screen=$!
 fi
 wait_until "ten records" has_lines 10
@@ -82,6 +82,7 @@ wait $watcher || fail "monitor: $(cat "$work/lines")"
 if [ -n "$screen" ]; then
   wait $screen || fail "monitor on a terminal: $(cat "$work/screen")"
   grep -q "$(printf '\033')\[[0-9]*A" "$work/screen" || fail "the screen was not drawn again"
+  ! grep -q "$(printf '\033')\[\([4-9]\|[1-9][0-9]\)A" "$work/screen" || fail "higher than the terminal"
   long=$(grep -v '^Script \|^loss ' "$work/screen" | sed "s/$(printf '\033')\[[0-9]*[AJ]//g; s/$(printf '\r')//g" | LC_ALL=C awk 'length($0) > 60')
   [ -z "$long" ] || fail "longer than the terminal: $long"
 fi

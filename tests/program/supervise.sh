@@ -168,6 +168,7 @@ for kind in preempt usr1; do
 done
 faulty interrupt interrupt 0
 given_up interrupt 130 'interrupted after'
+[ "$(of "$work/interrupt/monitor/supervise.json" exit_code)" = 130 ] || fail "interrupted: $(cat "$work/interrupt/monitor/supervise.json")"
 
 # where it must stop
 supervised diverges --set train.optimizer.name=sgd --set train.optimizer.lr=1e6

@@ -95,6 +95,7 @@ static void a_rank_arrives_with_its_moments_on_the_other_clock(void **state) {
   const ls_wire_rank_t sent = {.rank = 3,
                                .stopped = true,
                                .look = {.step = 812,
+                                        .first = 800,
                                         .since_ns = 5000,
                                         .entered = 7,
                                         .left = 6,
@@ -121,16 +122,16 @@ static void a_rank_arrives_with_its_moments_on_the_other_clock(void **state) {
 static void words_that_are_no_ranks_are_refused(void **state) {
   static const char *const wrong[] = {"beat",
                                       "rank",
-                                      "rank 1 r 3 5 100 1 1 0 0 10",
-                                      "rank 1 r 3 5 100 1 1 0 0 10 9 8",
-                                      "rank 1 r 99 5 100 1 1 0 0 10 9",
-                                      "rank 1 r -1 5 100 1 1 0 0 10 9",
-                                      "rank 1 r 3 5 -7 1 1 0 0 10 9",
-                                      "rank 1 r 3 5 91000 1 1 0 0 10 9",
-                                      "rank 1 r 3 5 1 1 1 0 -9223372036854775808 10 9"};
+                                      "rank 1 r 3 5 4 100 1 1 0 0 10",
+                                      "rank 1 r 3 5 4 100 1 1 0 0 10 9 8",
+                                      "rank 1 r 99 5 4 100 1 1 0 0 10 9",
+                                      "rank 1 r -1 5 4 100 1 1 0 0 10 9",
+                                      "rank 1 r 3 5 4 -7 1 1 0 0 10 9",
+                                      "rank 1 r 3 5 4 91000 1 1 0 0 10 9",
+                                      "rank 1 r 3 5 4 1 1 1 0 -9223372036854775808 10 9"};
   ls_wire_rank_t got;
   (void)state;
-  assert_true(ls_wire_read_rank("rank 1 e 3 5 100 1 1 0 0 10 9", 90000, &got));
+  assert_true(ls_wire_read_rank("rank 1 e 3 5 4 100 1 1 0 0 10 9", 90000, &got));
   assert_true(got.gone);
   for (int i = 0; i < LS_COUNT(wrong); i++)
     assert_false(ls_wire_read_rank(wrong[i], 90000, &got));
