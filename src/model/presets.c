@@ -11,7 +11,7 @@
 
 #define MODEL(input, layers)   "input: " input "\nlayers:\n" layers
 #define HIDDEN(units, dropout) "  - dense: {units: " #units ", activation: relu, dropout: " #dropout "}\n"
-#define OUTPUTS(units)         "  - dense: {units: " #units "}\n"
+#define OUTPUTS(units)         "  - dense: {units: " units "}\n"
 #define RECURRENT(kind)        "  - " kind ": {units: $width, layers: $depth, output: last}\n"
 
 /* Pre-norm: x + attention(norm(x)), then x + mlp(norm(x)). */
@@ -211,14 +211,14 @@ static char *efficient_blocks(ls_arena_t *arena, const preset_t *preset) {
 }
 
 static const preset_t presets[] = {
-    {"mlp-medium", MODEL("[799]", HIDDEN(256, 0.2) HIDDEN(128, 0.2) HIDDEN(64, 0.2) OUTPUTS(192))},
+    {"mlp-medium", MODEL("[799]", HIDDEN(256, 0.2) HIDDEN(128, 0.2) HIDDEN(64, 0.2) OUTPUTS("192"))},
     {"mlp-large", MODEL("[4608]", HIDDEN(1024, 0.3) HIDDEN(1024, 0.3) HIDDEN(512, 0.3) HIDDEN(512, 0.3)
-                                      HIDDEN(256, 0.3) OUTPUTS(768))},
+                                      HIDDEN(256, 0.3) OUTPUTS("768"))},
     {"mlp-extreme", MODEL("[4096]", HIDDEN(8192, 0) HIDDEN(6144, 0) HIDDEN(4096, 0) HIDDEN(2048, 0)
-                                        HIDDEN(1024, 0) OUTPUTS(512))},
-    {"lstm", MODEL("[$context, $features]", RECURRENT("lstm") OUTPUTS($classes)), .width = 192, .depth = 2,
+                                        HIDDEN(1024, 0) OUTPUTS("512"))},
+    {"lstm", MODEL("[$context, $features]", RECURRENT("lstm") OUTPUTS("$classes")), .width = 192, .depth = 2,
      .context = 60, .features = 50, .classes = 3},
-    {"gru", MODEL("[$context, $features]", RECURRENT("gru") OUTPUTS($classes)), .width = 160, .depth = 2,
+    {"gru", MODEL("[$context, $features]", RECURRENT("gru") OUTPUTS("$classes")), .width = 160, .depth = 2,
      .context = 60, .features = 50, .classes = 3},
     {"encoder", encoder, .width = 192, .depth = 6, .heads = 6, .context = 64, .features = 50, .classes = 3,
      .dropout = 0.1},

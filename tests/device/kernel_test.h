@@ -16,6 +16,7 @@ static const float FENCE_VALUE = -12345.625f;
 
 /* `count` floats between two fences, all poisoned. Offset by one float, so nothing is aligned by luck. */
 static inline float *guarded(int64_t count) {
+  if (count < 0) fail_msg("%lld floats", (long long)count); /* gcc 14 would follow such a path */
   float *block = malloc((size_t)(count + 2 * FENCE + 1) * sizeof(float));
   assert_non_null(block);
   for (int64_t k = 0; k < count + 2 * FENCE + 1; k++)
