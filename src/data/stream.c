@@ -371,7 +371,7 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const 
     return LS_ERR_MEMORY;
   }
   d->vocabulary = (ls_strings_t){vocabulary->count, characters};
-  char *text = (char *)(d->columns + columns->count);
+  char *text = d->columns ? (char *)(d->columns + columns->count) : NULL;
   for (int i = 0; i < columns->count; i++) {
     d->columns[i] = strcpy(text, columns->v[i]);
     text += strlen(text) + 1;

@@ -121,7 +121,7 @@ ls_alert_change_t ls_alert_judge(ls_alert_t *a, const ls_monitor_sample_t *s) {
 /* RFC 3339, to the millisecond; of an alert that goes on: the year 1, as Alertmanager writes it. */
 static json_t *time_json(double t) {
   char text[64] = "0001-01-01T00:00:00Z", day[32];
-  time_t seconds = (time_t)t;
+  time_t seconds = isfinite(t) ? (time_t)t : 0;
   struct tm parts;
   if (isfinite(t) && gmtime_r(&seconds, &parts)) {
     strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &parts);
