@@ -68,13 +68,13 @@ static void copy_row(void *to, int64_t to_row, const void *from, int64_t row, si
 /* The row's sample, at `position` of the stream, into row `to_row`. */
 static ls_status_t put_row(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_t row,
                            uint64_t position, int64_t to_row, const ls_batch_t *to, ls_batch_work_t *work) {
-  size_t bytes = ls_shape_bytes(&d->sample.x);
-  char *x = (char *)to->x + (size_t)to_row * bytes;
-  const ls_augment_t *augment = &d->augment;
   if (to->row) {
     to->row[to_row] = (int32_t)row;
     return LS_OK;
   }
+  size_t bytes = ls_shape_bytes(&d->sample.x);
+  char *x = (char *)to->x + (size_t)to_row * bytes;
+  const ls_augment_t *augment = &d->augment;
   if (d->corpus) {
     int32_t *target = (int32_t *)to->target + to_row * d->corpus->context;
     ls_corpus_put(d->corpus, row, x, target);
@@ -84,12 +84,14 @@ static ls_status_t put_row(const ls_dataset_t *d, const ls_loader_spec_t *spec, 
   copy_row(to->target, to_row, d->targets, row, ls_shape_bytes(&d->sample.target));
   if (d->images && !d->features)
     return ls_images_put(d, row, spec->shuffle, spec->seed, position, work, (uint8_t *)x);
-  const char *from = (const char *)d->features + (size_t)row * bytes;
+  const char *from;
   if (d->mapped) {
     ls_status_t status = ls_room_need(d->arena.ctx, &work->pixels, bytes);
     if (status != LS_OK) return status;
     ls_mapped_row(d, row, 0, d->inputs, work->pixels.bytes);
     from = (const char *)work->pixels.bytes;
+  } else {
+    from = (const char *)d->features + (size_t)row * bytes;
   }
   if (spec->shuffle && (augment->flip || augment->padding > 0))
     ls_augment_copy(augment, true, spec->seed, position, from, (size_t)augment->width * augment->pixel_bytes,
