@@ -99,13 +99,18 @@ void cli_noise_end(cli_noise_t *n) {
   if (n->line_bytes > 0 && !n->passing) cli_noise_add(n, "\n", 1);
 }
 
+/* Open MPI 5 breaks its lines between any two words. */
 bool cli_noise_signal(const cli_noise_t *n, int *rank, int *signal_number) {
   static const char ended[] = "exited on signal ";
-  const char *at = strstr(n->text, ended);
+  char text[CLI_NOISE_BYTES];
+  memcpy(text, n->text, sizeof text);
+  for (char *end = text; (end = strchr(end, '\n'));)
+    *end = ' ';
+  const char *at = strstr(text, ended);
   if (!at) return false;
   *signal_number = atoi(at + sizeof ended - 1);
   *rank = -1;
-  for (const char *r = n->text; (r = strstr(r, "process rank ")) && r < at; r++)
+  for (const char *r = text; (r = strstr(r, "process rank ")) && r < at; r++)
     *rank = atoi(r + strlen("process rank "));
   return *signal_number > 0;
 }

@@ -179,9 +179,13 @@ static void decoding_once_gives_the_same_samples(void **state) {
 static void random_parts_lie_inside(void **state) {
   (void)state;
   static const int sizes[][2] = {{100, 60}, {3, 200}, {200, 3}, {1, 1}, {64, 64}};
+  static uint8_t pixels[100 * 60 * 3];
   for (int s = 0; s < LS_COUNT(sizes); s++) {
-    ls_picture_t p = {
-        .height = sizes[s][0], .width = sizes[s][1], .channels = 3, .stride = 3 * (size_t)sizes[s][1]};
+    ls_picture_t p = {.height = sizes[s][0],
+                      .width = sizes[s][1],
+                      .channels = 3,
+                      .stride = 3 * (size_t)sizes[s][1],
+                      .pixel = pixels};
     double least = 1, ratio_least = 9, ratio_most = 0;
     for (uint64_t i = 0; i < 2000; i++) {
       ls_picture_t part = ls_augment_part(&p, 0.08, 1, i);

@@ -50,6 +50,9 @@ expect 7 'could not run the ranks; it says: The option -q is not known here\. (-
 if grep -q 'signal\|^---' "$work/err"; then fail "the launcher's own exit code: $(cat "$work/err")"; fi
 launcher 'mpirun (Open MPI) 5.0.7' 'echo "prterun noticed that process rank 1 with PID 7 on node x exited on signal 11 (Segmentation fault)." >&2; exit 139'
 expect 139 'error: rank 1 was ended by signal 11 (Segmentation fault)' train "$work/c.yaml"
+# words_broken_over_lines: with a longer process number or host the same line is broken, after any word
+launcher 'mpirun (Open MPI) 5.0.7' 'printf -- "%s\nprterun noticed that process\nrank 1 with PID 17785 on node x exited on\nsignal 9 (Killed).\n%s\n" ------------------------- ------------------------- >&2; exit 137'
+expect 137 'error: rank 1 was ended by signal 9 (Killed)' train "$work/c.yaml"
 launcher 'mpirun (Open MPI) 4.1.4' 'echo "[x:1] [[1,0],0] ORTE_ERROR_LOG: Out of resource in file a.c at line 3" >&2; exit 1'
 expect 7 'it says: ORTE_ERROR_LOG: Out of resource' train "$work/c.yaml"
 expect 7 '^\[x:1\] \[\[1,0\],0\] ORTE_ERROR_LOG' train "$work/c.yaml" --verbose
