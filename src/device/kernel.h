@@ -16,6 +16,11 @@ typedef struct {
   double f[8];
 } ls_attrs_t;
 
+/* Of a loss of classes: the first i[0] of `width` columns are classes; 0: all. */
+static inline int64_t ls_attrs_classes(const ls_attrs_t *attrs, int64_t width) {
+  return attrs->i[0] > 0 ? attrs->i[0] : width;
+}
+
 typedef struct ls_kernel_args ls_kernel_args_t;
 typedef ls_status_t (*ls_kernel_fn)(ls_stream_t *stream, const ls_kernel_args_t *args);
 struct ls_kernel_args {

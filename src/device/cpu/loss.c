@@ -41,15 +41,11 @@ static void rows_xent(const void *arg, int64_t begin, int64_t end, double sums[2
   }
 }
 
-static int64_t classes_of(const ls_attrs_t *attrs, const ls_shape_t *logits) {
-  return attrs->i[0] > 0 ? attrs->i[0] : logits->dim[1];
-}
-
 static ls_status_t softmax_xent(ls_stream_t *stream, const ls_kernel_args_t *args) {
   const ls_shape_t *shape = &args->in[0].shape;
   loss_t l = {.simd = ls_cpu_simd(stream),
               .width = shape->dim[1],
-              .classes_count = classes_of(args->attrs, shape),
+              .classes_count = ls_attrs_classes(args->attrs, shape->dim[1]),
               .x = args->in[0].data,
               .classes = args->in[1].data,
               .weight = args->in[2].data,
@@ -82,12 +78,12 @@ static ls_status_t softmax_xent_dx(ls_stream_t *stream, const ls_kernel_args_t *
   const ls_shape_t *shape = &args->in[1].shape;
   loss_t l = {.dloss = ((const float *)args->in[0].data)[0],
               .width = shape->dim[1],
-              .classes_count = classes_of(args->attrs, shape),
+              .classes_count = ls_attrs_classes(args->attrs, shape->dim[1]),
               .x = args->in[1].data,
               .classes = args->in[2].data,
               .weight = args->in[3].data,
               .dx = args->out[0].data,
-              .each = (float)(args->attrs->f[0] / (double)classes_of(args->attrs, shape))};
+              .each = (float)(args->attrs->f[0] / (double)ls_attrs_classes(args->attrs, shape->dim[1]))};
   l.hit = (float)(1 - args->attrs->f[0]) + l.each;
   ls_cpu_loop(stream, shape->dim[0], 1, LS_CPU_BYTES(ls_shape_count(shape) * 8), rows_xent_dx, &l);
   return LS_OK;

@@ -13,10 +13,15 @@
 #include <string.h>
 
 enum { PRODUCT = LS_CPU_CONV_COUNT }; /* a kind beside those of convolutions */
-enum { KEY_SIZE = 24, BUCKETS = 256, ARGS = 5, SPATIAL = 2 };
+enum { BUCKETS = 256, ARGS = 5 };
 
+/* What a primitive is made for; all in words of 64 bits, so that keys are compared and hashed as bytes without gaps. */
 typedef struct {
-  int64_t v[KEY_SIZE];
+  int64_t kind, low; /* PRODUCT or an ls_cpu_conv_kind_t; what is behind the other is 0 */
+  struct {
+    int64_t transpose_a, transpose_b, m, n, k, lda, ldb, ldc, bias;
+  } product;
+  ls_window_t window;
 } shape_key_t;
 
 typedef struct primitive {
@@ -100,22 +105,23 @@ static void plane(dnnl_memory_desc_t *desc, int64_t rows, int64_t columns, int64
   dnnl_memory_desc_init_by_strides(desc, 2, dims, type, strides);
 }
 
-static bool make_product(ls_cpu_onednn_t *o, const int64_t *k, primitive_t *p) {
+static bool make_product(ls_cpu_onednn_t *o, const shape_key_t *key, primitive_t *p) {
+  const int64_t m = key->product.m, n = key->product.n, k = key->product.k;
   dnnl_memory_desc_t a, b, bias, c;
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t made = NULL;
-  dnnl_data_type_t to = k[10] ? dnnl_bf16 : dnnl_f32;
-  plane(&a, k[3], k[5], k[6], k[1], dnnl_bf16);
-  plane(&b, k[5], k[4], k[7], k[2], dnnl_bf16);
-  plane(&bias, 1, k[4], k[4], false, to);
-  plane(&c, k[3], k[4], k[8], false, to);
-  if (dnnl_matmul_desc_init(&desc, &a, &b, k[9] ? &bias : NULL, &c) ||
+  dnnl_data_type_t to = key->low ? dnnl_bf16 : dnnl_f32;
+  plane(&a, m, k, key->product.lda, key->product.transpose_a, dnnl_bf16);
+  plane(&b, k, n, key->product.ldb, key->product.transpose_b, dnnl_bf16);
+  plane(&bias, 1, n, n, false, to);
+  plane(&c, m, n, key->product.ldc, false, to);
+  if (dnnl_matmul_desc_init(&desc, &a, &b, key->product.bias ? &bias : NULL, &c) ||
       dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, NULL))
     return false;
   bool done = add_arg(p, DNNL_ARG_SRC, made, dnnl_query_src_md) &&
               add_arg(p, DNNL_ARG_WEIGHTS, made, dnnl_query_weights_md) &&
               add_arg(p, DNNL_ARG_DST, made, dnnl_query_dst_md);
-  if (done && k[9]) {
+  if (done && key->product.bias) {
     p->arg[p->count] = DNNL_ARG_BIAS;
     p->desc[p->count++] = bias;
   }
@@ -154,10 +160,10 @@ static bool make_pack(ls_cpu_onednn_t *o, const dnnl_memory_desc_t *from, const 
 }
 
 /* Gradients of filters are f32. The forward pass is what oneDNN asks for to make the others. */
-static bool make_convolution(ls_cpu_onednn_t *o, const int64_t *k, primitive_t *p) {
-  const ls_cpu_conv_kind_t kind = (ls_cpu_conv_kind_t)k[0];
-  const ls_window_t *v = (const ls_window_t *)(k + 2);
-  const dnnl_data_type_t type = k[1] ? dnnl_bf16 : dnnl_f32,
+static bool make_convolution(ls_cpu_onednn_t *o, const shape_key_t *key, primitive_t *p) {
+  const ls_cpu_conv_kind_t kind = (ls_cpu_conv_kind_t)key->kind;
+  const ls_window_t *v = &key->window;
+  const dnnl_data_type_t type = key->low ? dnnl_bf16 : dnnl_f32,
                          filters = kind == LS_CPU_CONV_DW ? dnnl_f32 : type;
   const int64_t in = v->c / v->groups, taps = v->kh * v->kw;
   const dnnl_dims_t strides = {v->sh, v->sw}, dilates = {v->dh - 1, v->dw - 1}, before = {v->top, v->left};
@@ -208,9 +214,10 @@ static bool make_convolution(ls_cpu_onednn_t *o, const int64_t *k, primitive_t *
 /* The primitive of this shape, made when it is asked for first. NULL: oneDNN has none, or memory is short. */
 static const primitive_t *find(ls_stream_t *stream, const shape_key_t *key) {
   ls_cpu_onednn_t *o = library_of((ls_cpu_device_t *)stream->device);
+  const int64_t *word = &key->kind;
   uint64_t hash = 0;
-  for (int i = 0; i < KEY_SIZE; i++)
-    hash = (hash ^ (uint64_t)key->v[i]) * 0x9E3779B97F4A7C15u;
+  for (size_t i = 0; i < sizeof *key / sizeof *word; i++)
+    hash = (hash ^ (uint64_t)word[i]) * 0x9E3779B97F4A7C15u;
   primitive_t **at = o ? &o->bucket[hash >> 56] : NULL;
   while (at && *at && memcmp(&(*at)->key, key, sizeof *key) != 0)
     at = &(*at)->next;
@@ -221,7 +228,7 @@ static const primitive_t *find(ls_stream_t *stream, const shape_key_t *key) {
     int threads = omp_get_max_threads();
     omp_set_num_threads(1);
     p->key = *key;
-    p->usable = key->v[0] == PRODUCT ? make_product(o, key->v, p) : make_convolution(o, key->v, p);
+    p->usable = key->kind == PRODUCT ? make_product(o, key, p) : make_convolution(o, key, p);
     omp_set_num_threads(threads);
   }
   return (*at)->usable ? *at : NULL;
@@ -274,12 +281,13 @@ static int64_t part_size(const parts_t *p, int64_t part, int64_t *begin) {
   return end - *begin;
 }
 
-/* Finds the primitives, of key with a part's size at `slot`, and room for them and for `filters` packed filters.
+/* Finds the primitives, of key with a part's size in its member *size, and room for them and for `filters` packed filters.
  * LS_ERR_UNSUPPORTED: oneDNN has none. */
-static ls_status_t prepare(ls_stream_t *stream, parts_t *p, shape_key_t *key, int slot, int64_t filters) {
+static ls_status_t prepare(ls_stream_t *stream, parts_t *p, shape_key_t *key, int64_t *size,
+                           int64_t filters) {
   size_t most = 0, bytes = padded((size_t)p->parts * sizeof *p->primitive);
   for (int64_t i = 0, begin; i < p->parts; i++) {
-    if (!(key->v[slot] = part_size(p, i, &begin))) continue;
+    if (!(*size = part_size(p, i, &begin))) continue;
     const primitive_t *found = find(stream, key);
     if (!found) return LS_ERR_UNSUPPORTED;
     if (found->scratch_bytes > most) most = found->scratch_bytes;
@@ -292,7 +300,7 @@ static ls_status_t prepare(ls_stream_t *stream, parts_t *p, shape_key_t *key, in
   p->scratch = room + bytes;
   p->filters = p->scratch + (size_t)p->parts * p->stride;
   for (int64_t i = 0, begin; i < p->parts; i++)
-    p->primitive[i] = (key->v[slot] = part_size(p, i, &begin)) ? find(stream, key) : NULL;
+    p->primitive[i] = (*size = part_size(p, i, &begin)) ? find(stream, key) : NULL;
   p->library = ((ls_cpu_device_t *)stream->device)->onednn;
   p->simd = ls_cpu_simd(stream);
   return LS_OK;
@@ -323,9 +331,11 @@ ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of)
                .parts = ls_cpu_parts(stream, work),
                .product = of,
                .failed = &failed};
-  shape_key_t key = {{PRODUCT, of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda, of->ldb,
-                      of->ldc, of->bias != NULL, of->low}};
-  ls_status_t status = prepare(stream, &p, &key, of->by_columns ? 4 : 3, 0);
+  shape_key_t key = {.kind = PRODUCT,
+                     .low = of->low,
+                     .product = {of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda, of->ldb,
+                                 of->ldc, of->bias != NULL}};
+  ls_status_t status = prepare(stream, &p, &key, of->by_columns ? &key.product.n : &key.product.m, 0);
   if (status) return status;
   ls_cpu_library_loop(stream, p.parts, 1, work, run_products, &p);
   return failed ? LS_ERR_MEMORY : LS_OK;
@@ -387,9 +397,8 @@ ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, con
   p.x_bytes = v->h * v->w * v->c * each;
   p.y_bytes = v->oh * v->ow * v->o * each;
   if (p.parts > v->n) p.parts = v->n;
-  shape_key_t key = {{kind, low}};
-  memcpy(key.v + 2, v, sizeof *v);
-  ls_status_t status = prepare(stream, &p, &key, 2, kind == LS_CPU_CONV_DW ? p.parts : 1);
+  shape_key_t key = {.kind = kind, .low = low, .window = *v};
+  ls_status_t status = prepare(stream, &p, &key, &key.window.n, kind == LS_CPU_CONV_DW ? p.parts : 1);
   if (status) return status;
   pack_t k = {&p, kind == LS_CPU_CONV_DW ? p.filters : w, kind == LS_CPU_CONV_DW ? w : p.filters};
   if (kind != LS_CPU_CONV_DW) ls_cpu_library_loop(stream, 1, 1, (ls_cpu_work_t){0}, pack, &k);
@@ -401,9 +410,6 @@ ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, con
   }
   return failed ? LS_ERR_MEMORY : LS_OK;
 }
-_Static_assert(sizeof(ls_window_t) + 2 * sizeof(int64_t) <= sizeof(shape_key_t) &&
-                   offsetof(ls_window_t, n) == 0,
-               "a key holds a window, whose number of images comes first");
 
 #else
 

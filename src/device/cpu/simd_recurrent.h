@@ -1,5 +1,5 @@
 /* One position of one sample of a recurrent chain; the formulas are those of the ops' plain versions
- * (graph/ops/recurrent.c). Outputs overlap no inputs. */
+ * (graph/ops/lstm.c, gru.c). Outputs overlap no inputs. */
 
 static void lstm_cell(int64_t h, const float *x, const float *a, const float *c0, float *restrict gates,
                       float *restrict c, float *restrict y) {

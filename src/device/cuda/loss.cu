@@ -179,17 +179,12 @@ __global__ void __launch_bounds__(WIDE_BLOCK)
   finish<WIDE_BLOCK>(scratch, my_loss, my_correct, loss, correct);
 }
 
-// Columns of a row that are classes.
-static int64_t classes_of(args_t args, int64_t width) {
-  return args->attrs->i[0] > 0 ? args->attrs->i[0] : width;
-}
-
 enum { WIDE_ROW = 512 };
 // Two blocks on each multiprocessor of today's largest: the rows at work fit the cache.
 constexpr int64_t WIDE_GRID = 264;
 
 static ls_status_t softmax_xent(ls_stream_t *stream, args_t args) {
-  int64_t rows = in_rows(args, 0), width = in_width(args, 0), classes = classes_of(args, width);
+  int64_t rows = in_rows(args, 0), width = in_width(args, 0), classes = ls_attrs_classes(args->attrs, width);
   void *scratch = ls_kernel_scratch(stream);
   const int32_t *target = in<int32_t>(args, 1);
   float smoothing = (float)args->attrs->f[0];
@@ -238,7 +233,7 @@ __global__ void xent_dx_kernel(const float *dloss, const T *prob, const int32_t 
 }
 
 static ls_status_t softmax_xent_dx(ls_stream_t *stream, args_t args) {
-  int64_t rows = in_rows(args, 1), width = in_width(args, 1), classes = classes_of(args, width);
+  int64_t rows = in_rows(args, 1), width = in_width(args, 1), classes = ls_attrs_classes(args->attrs, width);
   double smoothing = args->attrs->f[0];
   float each = (float)(smoothing / (double)classes), hit = (float)(1 - smoothing) + each;
   bool aligned = aligned16(args->in[1].data, args->out[0].data);

@@ -1,4 +1,4 @@
-// Recurrent chains (graph/ops/recurrent.c). Samples are independent, so a cluster of blocks takes a few of them through
+// Recurrent chains (graph/ops/lstm.c, gru.c). Samples are independent, so a cluster of blocks takes a few of them through
 // all positions in one launch: each block keeps the weights of its 32 units in registers, and the blocks send each other
 // what the next position needs (cluster.cuh). Wider layers, and GPUs without clusters, take a launch for each position.
 #include "device/cuda/cluster.cuh"

@@ -18,11 +18,6 @@ static ls_status_t xent_inputs(ls_ctx_t *ctx, const char *op, const char *what, 
   return ls_rule_vector(ctx, op, "weight", weight, logits->dim[0]);
 }
 
-/* Columns that are classes. */
-static int64_t classes_of(const ls_attrs_t *attrs, const ls_shape_t *logits) {
-  return attrs->i[0] > 0 ? attrs->i[0] : logits->dim[1];
-}
-
 static ls_status_t xent_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   ls_status_t status = xent_inputs(ctx, "softmax_xent", "logits", &in[0], &in[1], &in[2], attrs->i[0]);
   if (status) return status;
@@ -39,7 +34,7 @@ static ls_status_t xent_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
   const int32_t *target = args->in[1].data;
   float *p = ls_out_f32(args, 2);
   int64_t rows = ls_in_shape(args, 0)->dim[0], width = ls_in_shape(args, 0)->dim[1], correct = 0;
-  int64_t classes = classes_of(args->attrs, ls_in_shape(args, 0));
+  int64_t classes = ls_attrs_classes(args->attrs, width);
   double loss = 0, smoothing = args->attrs->f[0];
   for (int64_t r = 0; r < rows; r++, x += width, p += width) {
     int64_t best = 0, t = target[r];
@@ -91,7 +86,7 @@ static ls_status_t xent_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *
   const int32_t *target = args->in[2].data;
   float *dx = ls_out_f32(args, 0), dloss = ls_in_f32(args, 0)[0];
   int64_t rows = ls_in_shape(args, 1)->dim[0], width = ls_in_shape(args, 1)->dim[1];
-  int64_t classes = classes_of(args->attrs, ls_in_shape(args, 1));
+  int64_t classes = ls_attrs_classes(args->attrs, width);
   float each = (float)(args->attrs->f[0] / (double)classes), hit = (float)(1 - args->attrs->f[0]) + each;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < width; c++)
