@@ -23,17 +23,17 @@ LS_API ls_status_t ls_config_load(ls_ctx_t *ctx, const char *path, const char *c
  * directory. */
 LS_API ls_status_t ls_config_parse(ls_ctx_t *ctx, const char *name, const char *text, size_t size_bytes,
                                    const char *const *sets, int set_count, ls_config_t **config);
-/* What a report's accumulate_next asks for: train.accumulate, until safety asks for the configured one again. */
+/* Sets train.accumulate to a report's accumulate_next, micro-batches a step. Local; only while no trainer uses
+ * the configuration. */
 LS_API void ls_config_resize(ls_config_t *config, int64_t accumulate);
 LS_API void ls_config_destroy(ls_config_t *config); /* NULL is allowed */
 
 /* The resolved configuration as JSON text, with every default written out and absolute paths. JSON is
- * YAML, so the text can be loaded again, from any folder. The caller owns it (ls_free). NULL when memory
- * is short. */
+ * YAML, so the text can be loaded again, from any folder. The caller owns it (ls_free). NULL when memory is short. */
 LS_API char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config);
 
-/* The reference of all options as Markdown, generated from the rows that the parser uses. Owned by the
- * caller. */
+/* The reference of all options as Markdown, generated from the rows that the parser uses. The caller owns it
+ * (ls_free). NULL when memory is short. */
 LS_API char *ls_config_reference(ls_ctx_t *ctx);
 
 #ifdef __cplusplus

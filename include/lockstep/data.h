@@ -15,8 +15,8 @@ typedef struct {
   const float *features;         /* (rows, inputs), or NULL with bytes */
   const float *targets;          /* (rows, outputs) or NULL */
   const int32_t *classes;        /* (rows) or NULL */
-  const uint8_t *bytes; /* (rows, inputs) or NULL: images, kept as bytes up to the device; all values share
-                                    one mean and scale */
+  /* (rows, inputs) or NULL: images, kept as bytes up to the device. All values share one mean and scale. */
+  const uint8_t *bytes;
 } ls_data_memory_t;
 
 #ifdef __cplusplus

@@ -24,7 +24,8 @@ typedef struct ls_trainer ls_trainer_t;
  * this process alone. deadline_s limits every wait between ranks; 0 = 60. The caller owns the world and
  * closes it after its trainers. */
 LS_API ls_status_t ls_world_open(ls_ctx_t *ctx, double deadline_s, ls_world_t **world);
-LS_API void ls_world_close(ls_world_t *world);
+LS_API void ls_world_close(ls_world_t *world); /* NULL is allowed */
+/* Local. The number of this process, from 0, and how many there are. */
 LS_API int ls_world_rank(const ls_world_t *world);
 LS_API int ls_world_size(const ls_world_t *world);
 /* Local. Ends all ranks at once after a failure of this one, because other ranks may be waiting for it. Does
@@ -44,8 +45,8 @@ enum { LS_EVAL_METRICS_MAX = 16 };
 typedef struct {
   const char *name;
   double value; /* NAN: it has none, such as r2 of targets that are all alike */
-  bool share;   /* a part of all, in [0, 1] */
-  bool usual;   /* loss, accuracy or perplexity, which reports have without being asked */
+  bool share;   /* a ratio in [0, 1], such as accuracy */
+  bool usual; /* loss, accuracy or perplexity: reports have these even if train.metrics does not name them */
 } ls_eval_metric_t;
 typedef struct {
   int count;
@@ -85,18 +86,17 @@ typedef struct {
   int64_t rounding_bytes;   /* allocations take whole pages of the device */
   int64_t samples_bytes;    /* the samples, always in host memory, counted in every rank that uses them */
   int64_t samples_ranks;    /* ranks of this node that share one copy of them */
-  int64_t staging_bytes;    /* host memory that a GPU copies from and to: inputs, stats, the state when it is
-                               saved */
-  int64_t log_bytes;        /* times of the run's steps, host memory */
-  int64_t schedule_bytes;   /* the schedules themselves and their graphs, host memory */
-  int64_t decoding_bytes;   /* rooms of the threads that decode images for each batch, host memory */
-  int64_t reading_bytes;    /* on a CPU: peak while files are read, before all else; 0 = no files */
-  int64_t exchange_bytes;   /* shared memory in which the ranks of a host exchange gradients */
-  int64_t
-      scratch_bytes;    /* what a CPU's kernels lay out, and its library packs, in all threads; in none of the
-                             sums    below, for it counts as the library's */
-  int64_t device_bytes; /* total need on the device */
-  int64_t host_bytes;   /* need in host memory if the device has memory of its own; 0 on a CPU */
+  int64_t staging_bytes;  /* host memory that a GPU copies from and to: inputs, stats, a state being saved */
+  int64_t log_bytes;      /* times of the run's steps, host memory */
+  int64_t schedule_bytes; /* the schedules themselves and their graphs, host memory */
+  int64_t decoding_bytes; /* rooms of the threads that decode images for each batch, host memory */
+  int64_t reading_bytes;  /* on a CPU: peak while files are read, before all else; 0 = no files */
+  int64_t exchange_bytes; /* shared memory in which the ranks of a host exchange gradients */
+  /* Scratch memory of a CPU's kernels and of the library behind them, in all threads. It counts as the library's, so
+   * no sum below contains it. */
+  int64_t scratch_bytes;
+  int64_t device_bytes;      /* total need on the device */
+  int64_t host_bytes;        /* need in host memory if the device has memory of its own; 0 on a CPU */
   int64_t device_used_bytes; /* at the end of the run: on a GPU all memory in use; on a CPU host_used_bytes */
   int64_t host_used_bytes;   /* peak resident memory of the process; 0 = not readable */
   int64_t device_total_bytes; /* of a GPU, as its runtime counts; 0 on a CPU */
@@ -126,28 +126,27 @@ typedef struct {
   char params_xxh3[33];
   char checkpoint[4096]; /* newest saved in this run, "" = none */
   double wall_s, eval_s, save_s;
-  ls_status_t trace;        /* how writing the trace went, which ends no run; reported */
+  ls_status_t trace;        /* of writing the trace; a failure is reported and does not end the run */
   char stopped_early[128];  /* why the run ended before its last step; "" = it did not */
-  ls_train_memory_t memory; /* used: of the rank that used most; 0 when the run failed */
+  ls_train_memory_t memory; /* *_used_bytes: of the rank that used most; 0 when the run failed */
   double step_time_mean_us; /* of the steps that step_time_median_us covers */
   int64_t step_time_count;  /* the number of those steps */
   int64_t train_loss_steps; /* the number of steps that train_loss covers; 0 = none was applied */
   double loss_scale;        /* of the last step; 0 = train.precision is not fp16 */
-  /* Not 0 with LS_ERR_AGAIN: a rung of section safety asks for so many micro-batches a step. The run is saved: destroy the
+  /* With LS_ERR_AGAIN: section safety asks for this many micro-batches a step; else 0. The run is saved: destroy the
    * trainer, call ls_config_resize, create it again with options.resume, and run it. */
   int64_t accumulate_next;
 } ls_train_report_t;
 
 typedef struct {
   int64_t samples, correct;
-  double loss,
-      accuracy;      /* accuracy NAN without classes; of positions where they have a class each, as correct */
+  double loss;
+  double accuracy;   /* NAN without classes; like correct it counts positions where each has a class */
   double perplexity; /* exp(loss) with a class for every position, else NAN */
   ls_eval_metrics_t metrics;
-  double figure;   /* the one that train.best names */
+  double figure;   /* the value that train.best names */
   bool validation; /* true: of the held-out part; false: of all samples */
-  bool new_data;   /* the samples differ from those of the checkpoint's run (validation files: from
-                          * its own) */
+  bool new_data;   /* these samples are not those of the checkpoint's run */
 } ls_eval_report_t;
 
 typedef struct {
@@ -159,9 +158,8 @@ typedef struct {
   bool no_training; /* only evaluate and predict: no gradients, no optimizer memory */
   bool no_data;     /* with no_training: only predict; the configured data are not read */
   bool ranges;      /* with no_training, one process: measure what lockstep quantize needs */
-  const char
-      *int8; /* with checkpoint and no_training, one process: compute with 8-bit integers, with the weights of
-                     * this file of lockstep quantize */
+  /* With checkpoint and no_training, one process: a file of lockstep quantize. Compute with its 8-bit weights. */
+  const char *int8;
   int64_t rows;     /* samples of one evaluation or prediction step; 0 = chosen */
   const char *init; /* begin with these weights: checkpoint, run or .safetensors file; not with resume */
   bool best;        /* `checkpoint` is a run's directory: take its best checkpoint, not the newest */
@@ -179,7 +177,8 @@ typedef struct {
 
 /* Opens device and data, builds and checks the schedule, allocates, initialises or loads. If `config` names
  * no parallel.strategy, or "auto", the ranks of `world` use the first strategy for their number. `config` and
- * `world` are borrowed until destroy. options may be NULL. */
+ * `world` are borrowed until destroy; options may be NULL. The caller owns *trainer, which is written on success
+ * only. */
 LS_API ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                                      const ls_trainer_options_t *options, ls_trainer_t **trainer);
 LS_API void ls_trainer_destroy(ls_trainer_t *trainer);
@@ -194,6 +193,7 @@ LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *
  * and real targets are scaled back. For classes the outputs are probabilities. */
 LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const float *features,
                                       float *outputs);
+/* Local. Numbers of a sample, and of a prediction. */
 LS_API int64_t ls_trainer_inputs(const ls_trainer_t *trainer);
 LS_API int64_t ls_trainer_outputs(const ls_trainer_t *trainer);
 /* XXH3-128 over all parameters in name order, as hex. All ranks must call it, because each may hold a

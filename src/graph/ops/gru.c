@@ -23,7 +23,8 @@ static ls_status_t gru_forward(ls_stream_t *stream, const ls_kernel_args_t *args
   for (int64_t r = 0; r < k.n; r++)
     for (int64_t s = 0; s < k.t; s++) {
       int64_t row = r * k.t + ls_chain_position(&k, s);
-      const float *h0 = ls_chain_at(y, &k, r, ls_chain_position(&k, s - 1), k.h), *in = x + row * GRU_GATES * k.h;
+      const float *h0 = ls_chain_at(y, &k, r, ls_chain_position(&k, s - 1), k.h),
+                  *in = x + row * GRU_GATES * k.h;
       float *v = gates + row * GRU_GATES * k.h;
       for (int64_t e = 0; e < k.h; e++) {
         double a[GRU_GATES], h = h0 ? h0[e] : 0;
@@ -89,7 +90,8 @@ static ls_status_t gru_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *a
     memset(dh, 0, (size_t)k.h * sizeof *dh);
     for (int64_t s = k.t - 1; s >= 0; s--) {
       int64_t row = r * k.t + ls_chain_position(&k, s);
-      const float *v = gates + row * GRU_GATES * k.h, *h0 = ls_chain_at(y, &k, r, ls_chain_position(&k, s - 1), k.h);
+      const float *v = gates + row * GRU_GATES * k.h,
+                  *h0 = ls_chain_at(y, &k, r, ls_chain_position(&k, s - 1), k.h);
       float *a = dx + row * GRU_GATES * k.h, *d = dhidden + row * GRU_GATES * k.h;
       for (int64_t e = 0; e < k.h; e++) {
         double reset = v[e], update = v[k.h + e], fresh = v[2 * k.h + e], up = dy[row * k.h + e] + dh[e];

@@ -73,7 +73,8 @@ static ls_status_t lstm_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *
     memset(dh, 0, 2 * (size_t)k.h * sizeof *dh);
     for (int64_t s = k.t - 1; s >= 0; s--) {
       int64_t row = r * k.t + ls_chain_position(&k, s);
-      const float *v = gates + row * LSTM_GATES * k.h, *c0 = ls_chain_at(c, &k, r, ls_chain_position(&k, s - 1), k.h);
+      const float *v = gates + row * LSTM_GATES * k.h,
+                  *c0 = ls_chain_at(c, &k, r, ls_chain_position(&k, s - 1), k.h);
       float *d = dgates + row * LSTM_GATES * k.h;
       for (int64_t e = 0; e < k.h; e++) {
         double i = v[e], f = v[k.h + e], g = v[2 * k.h + e], o = v[3 * k.h + e], q = tanh(c[row * k.h + e]);

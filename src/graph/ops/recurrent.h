@@ -38,7 +38,8 @@ static inline double ls_chain_dot(int64_t count, const float *a, const float *b)
 }
 
 /* The row of position t of sample r, of `width` numbers; NULL when t is -1. */
-static inline const float *ls_chain_at(const float *x, const ls_chain_t *c, int64_t r, int64_t t, int64_t width) {
+static inline const float *ls_chain_at(const float *x, const ls_chain_t *c, int64_t r, int64_t t,
+                                       int64_t width) {
   return t < 0 ? NULL : x + (r * c->t + t) * width;
 }
 
