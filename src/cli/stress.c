@@ -17,8 +17,7 @@ static const cli_extra_t extra[] = {
      "Fill the host's memory up to this share, too, and check it beside the GPUs."},
     {"--disk", "DIR[:SIZE]",
      "Write a file there and read it back, beside the rest (default: 256M; units K, M, G, T). It has no "
-     "name, so that "
-     "nothing is left of it."},
+     "name, so that nothing is left of it."},
     {"--network", "NAME",
      "Train this network on all ranks in the last third of the time: a preset (extreme: mlp-extreme) or a "
      "configuration. Alone with --parts none."},

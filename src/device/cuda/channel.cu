@@ -1,6 +1,6 @@
 // Each element with its channel's numbers: batch norm applied and its gradient, vectors added to the trailing dimensions,
-// factors. y[r, c] = f of the inputs' elements there, with what f.of() reads for channel c once and f.at() for row r. A thread has
-// N channels of several rows on their way at once; y may be an input.
+// factors. y[r, c] = f of the inputs' elements there, with what f.of() reads for channel c once and f.at() for row r. A thread
+// has N channels of several rows on their way at once; y may be an input.
 #include "device/cuda/channel.cuh"
 
 constexpr int64_t CHANNEL_BLOCKS = 8 * MULTIPROCESSORS;

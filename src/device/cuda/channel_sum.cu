@@ -2,7 +2,6 @@
 // A thread has N neighbouring channels, a block a group of channels and one part of the rows. Its rows of threads are added
 // up in order and go to the workspace as f64 (part, 2, channels); the last block of the group adds up the parts. All of
 // that is in f64; but a thread adds 16-bit numbers in f32.
-
 #include "device/cuda/channel.cuh"
 
 constexpr int SUM_THREADS = 512, SUM_CHANNELS = 64, SUM_GROUPS = 64, PART_ROWS = 32;
