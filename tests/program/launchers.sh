@@ -27,7 +27,7 @@ ignored=$!
 wait_until "the launcher" [ -e "$work/ignores" ]
 kill -TERM $ignored
 wait_until "the handler of the first signal" grep -q '^ShdPnd:[^1-9a-f]*$' /proc/$ignored/status
-kill -TERM $ignored
+kill -INT $ignored # a second SIGTERM as soon as this is taken for an echo of the first
 launcher 'mpirun (Open MPI) 4.1.4'
 "$program" train "$work/c.yaml"
 called '^--oversubscribe --bind-to none -np 2 '
@@ -130,4 +130,5 @@ fi
 got=0
 wait $ignored || got=$?
 [ $got = 130 ] || fail "an mpirun that ignores SIGTERM: exit code $got: $(cat "$work/ignored")"
+! grep 'they have not' "$work/ignored" || fail "the second signal was not heard: the end of patience ended the ranks"
 echo ok
