@@ -37,7 +37,7 @@ done | sort -u >"$work/hashes"
 [ "$(wc -l <"$work/hashes")" = 2 ] || fail "plain data parallelism gave equal bits: nothing is shown"
 
 # Killed in the middle, gone on with on fewer ranks.
-steps=$(awk -v rate="$(field "$work/r.json" samples_per_s)" 'BEGIN { printf "%d", 400 + 4 * rate / 100 }')
+steps=$(awk -v rate="$(field "$work/r.json" samples_per_s)" 'BEGIN { printf "%d", 400 + rate / 100 }')
 sed "s#DIR#$work/whole#; s#STEPS#$steps#; s#BITS#true#" "$work/c.yaml" >"$work/whole.yaml"
 sed "s#DIR#$work/killed#; s#STEPS#$steps#; s#BITS#true#" "$work/c.yaml" >"$work/killed.yaml"
 "$program" train "$work/whole.yaml" --ranks 2 --set parallel.threads=1 --quiet --json >"$work/whole.json"

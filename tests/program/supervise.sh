@@ -4,11 +4,11 @@
 set -eu
 . "$(dirname "$0")/lib.sh"
 command -v mpirun >/dev/null 2>&1 || { echo "skipped: no mpirun"; exit 77; }
-steps=3000
+steps=1200
 cat >"$work/c.yaml" <<Y
 model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
 data: {kind: synthetic, samples: 2000, validation: 0.1}
-train: {batch: 60, steps: $steps, evaluate_every: 0, max_skipped: 5, optimizer: {name: adam}, checkpoint: {every_steps: 300, beside: false}}
+train: {batch: 60, steps: $steps, evaluate_every: 0, max_skipped: 5, optimizer: {name: adam}, checkpoint: {every_steps: 120, beside: false}}
 parallel: {strategy: ddp, ranks: 3, backend: cpu, threads: 1, deadline_s: 60}
 supervise: {hang_s: $((2 * ${LOCKSTEP_TEST_TIME:-1})), restarts: {backoff_s: 0.1}}
 Y
@@ -24,11 +24,11 @@ supervised() {
   "$program" train "$work/c.yaml" --supervise --quiet --json --set train.checkpoint.dir="$work/$run" "$@" \
     >"$work/$run.json" 2>"$work/err" || got=$?
 }
-# faulty NAME KIND RANK [ARGUMENT...]: the same with this fault after step 1000, once
+# faulty NAME KIND RANK [ARGUMENT...]: the same with this fault after step 400, once
 faulty() {
   name=$1 kind=$2 rank=$3
   shift 3
-  LOCKSTEP_FAULT="$kind $rank 1000 $work/$name.once" supervised "$name" "$@"
+  LOCKSTEP_FAULT="$kind $rank 400 $work/$name.once" supervised "$name" "$@"
   [ -f "$work/$name.once" ] || fail "$name: the fault did not come: $(cat "$work/err")"
 }
 # of FILE NAME: the first value of this name, at any depth
@@ -52,7 +52,7 @@ delays() {
 }
 # cured NAME KIND RANK CAUSE PATTERN [STEP [ARGUMENT...]]: the run goes on to the same bits; its report says why it had to
 cured() {
-  name=$1 kind=$2 rank=$3 cause=$4 pattern=$5 least=${6:-900}
+  name=$1 kind=$2 rank=$3 cause=$4 pattern=$5 least=${6:-360}
   shift 5
   [ $# -eq 0 ] || shift
   faulty "$name" "$kind" "$rank" "$@"
@@ -82,7 +82,7 @@ cured segv segfault 2 signal 'rank 2 of 3 (process [0-9]*) was ended by signal 1
 cured abort abort 0 signal 'rank 0 of 3 (process [0-9]*) was ended by signal 6'
 cured exit exit 1 exit 'rank 1 of 3 (process [0-9]*) ended without having finished'
 cured stop stop 2 hang 'rank 2 of 3 (process [0-9]*) is stopped'
-cured loop loop 1 hang 'rank 1 of 3 (process [0-9]*) has shown nothing.*rank [02] waits in all-reduce .*#1001 (.*B), rank 1 has done no more than all-reduce .*#1000 '
+cured loop loop 1 hang 'rank 1 of 3 (process [0-9]*) has shown nothing.*rank [02] waits in all-reduce .*#401 (.*B), rank 1 has done no more than all-reduce .*#400 '
 grep -q 'thread [0-9]* "lockstep", state R' "$work/loop/monitor/supervise.txt" || fail "loop: $(cat "$work/loop/monitor/supervise.txt")"
 ! [ -e "$work/loop/monitor/collectives.ring" ] || fail "loop: a run without a supervisor would write its collectives"
 cured nan nan 2 'not finite' 'the training diverged'
@@ -94,17 +94,17 @@ cured parent launcher 0 launcher 'the launcher was ended by a signal'
 fewer() {
   name=$1 left=$(($2 - 1)) rank=$3
   shift 3
-  LOCKSTEP_FAULT="kill $rank 1000 always" supervised "$name" "$@" --set supervise.ranks.least=$left
+  LOCKSTEP_FAULT="kill $rank 400 always" supervised "$name" "$@" --set supervise.ranks.least=$left
   same_bits
   nobody_left || fail "$run: still there: $(cat "$work/left")"
   grep -q "on $left of $((left + 1)) ranks, without rank $rank" "$work/err" || fail "$run: $(cat "$work/err")"
   grep -q "\"left_out_next\": \[" "$work/$run/monitor/supervise.json" || fail "$run: $(cat "$work/$run/monitor/supervise.json")"
   grep -q "started again after 0 s without rank $rank" "$work/$run/monitor/supervise.txt" || fail "$run: $(cat "$work/$run/monitor/supervise.txt")"
   grep -q "life 3: $left rank" "$work/$run/monitor/supervise.txt" || fail "$run: $(cat "$work/$run/monitor/supervise.txt")"
-  [ "$(field "$work/$run.json" resumed_from_step)" = 900 ] || fail "$run: $(cat "$work/$run.json")"
+  [ "$(field "$work/$run.json" resumed_from_step)" = 360 ] || fail "$run: $(cat "$work/$run.json")"
 }
 cp -r "$work/calm" "$work/resumed"
-rm -r "$work"/resumed/step-00000000[123][0-9][0-9][0-9]
+rm -r "$work"/resumed/step-000000000[4-9]* "$work"/resumed/step-000000001*
 "$program" train "$work/c.yaml" --quiet --json --resume --ranks 2 --set train.checkpoint.dir="$work/resumed" >"$work/resumed.json" 2>"$work/err" ||
   fail "resumed: $(cat "$work/err")"
 calm=$want want=$(field "$work/resumed.json" params_xxh3)
@@ -124,13 +124,13 @@ supervised steady $large
 calm=$want want=$(field "$work/steady.json" params_xxh3)
 same_bits
 # shellcheck disable=SC2086 # words
-cured flip flip 1 exit 'rank 1 of 3' 900 $large
+cured flip flip 1 exit 'rank 1 of 3' 360 $large
 grep -q 'the parameters of rank 1 differ from those of the other ranks' "$work/err" || fail "flip: $(cat "$work/err")"
 want=$calm
 
 # a checkpoint that was altered is passed over
-cured spoil spoil 0 signal 'rank 0 of 3' 600
-grep -q 'step-000000000900: not used' "$work/err" || fail "spoil: no word of the checkpoint: $(cat "$work/err")"
+cured spoil spoil 0 signal 'rank 0 of 3' 240
+grep -q 'step-000000000360: not used' "$work/err" || fail "spoil: no word of the checkpoint: $(cat "$work/err")"
 
 # the supervisor itself: nothing goes on without it, and the same command takes the run up
 faulty supervisor supervisor 1
@@ -138,7 +138,7 @@ faulty supervisor supervisor 1
 wait_until "the end of the ranks after SIGKILL to the supervisor" nobody_left
 supervised supervisor --resume
 same_bits
-[ "$(field "$work/supervisor.json" resumed_from_step)" -ge 900 ] || fail "supervisor: $(cat "$work/supervisor.json")"
+[ "$(field "$work/supervisor.json" resumed_from_step)" -ge 360 ] || fail "supervisor: $(cat "$work/supervisor.json")"
 
 # an agent that is killed, and a supervisor, once left the ranks' page in memory
 echo 'localhost slots=3' >"$work/hosts"
@@ -164,7 +164,7 @@ for kind in preempt usr1; do
   [ "$(of "$work/$kind/monitor/supervise.json" result)" = preempted ] || fail "preempted: $(cat "$work/$kind/monitor/supervise.json")"
   supervised $kind --resume
   same_bits
-  [ "$(field "$work/$kind.json" resumed_from_step)" -ge 1000 ] || fail "preempted: nothing was saved: $(cat "$work/$kind.json")"
+  [ "$(field "$work/$kind.json" resumed_from_step)" -ge 400 ] || fail "preempted: nothing was saved: $(cat "$work/$kind.json")"
 done
 faulty interrupt interrupt 0
 given_up interrupt 130 'interrupted after'
