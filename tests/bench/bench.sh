@@ -166,6 +166,7 @@ expect 2 'its families --study families' bench --study family
 repetitions=$(sed -n 's/^ *"repetitions": \([0-9]*\),/\1/p' "$work/out")
 [ "$repetitions" = "$(grep -c params_xxh3 "$work/out")" ] || fail "$repetitions repetitions are not what was measured"
 
+with_profile
 # The study without a configuration, a corner of it: tables with its figures beside, conclusions, no peer access on a CPU.
 "$program" bench --study --models mlp-medium=8/16 --set parallel.backend=cpu --repetitions 3 --steps 3 --warmup 1 \
   --control 0 --json --markdown "$work/s.md" --html "$work/s.html" >"$work/s.json" 2>"$work/err" ||

@@ -47,15 +47,14 @@ expect 0 "37054.8" "$program" probe --machine "$folder/tf32.profile.json"
 "$program" probe --json --machine "$recorded/nvlink_4xh200.json" >"$folder/again.json"
 expect 0 "NV18" "$program" probe --machine "$folder/again.json"
 
-# A profile measured beside busy loops said nothing of them. They take a quarter of the processors, or one.
+# A real, short measurement. A profile measured beside busy loops said nothing of them. They take a quarter of the processors, or one.
 loops=''
 for loop in $(seq $((($(nproc) + 3) / 4))); do
   timeout 60 sh -c 'while :; do :; done' &
   loops="$loops $!"
 done
-expect 0 "measured-busy: other programs took" "$program" probe --quick --output "$folder/busy.json"
+expect 0 "measured-busy: other programs took" "$program" probe --quick
 kill $loops
-expect 0 "measured while other programs took" "$program" probe --machine "$folder/busy.json"
 
 expect 5 "none.json" "$program" probe --machine "$folder/none.json"
 echo '{"cores": -4}' >"$folder/bad.json"
@@ -66,13 +65,13 @@ expect 2 "unexpected argument" "$program" probe something
 expect 2 "did you mean --quick?" "$program" probe --quik
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 expect 2 "run it without mpirun" "$program" probe
 
-# A real, short measurement. Several ranks need mpirun and more than one CPU.
-expect 0 "profile of" "$program" probe --quick
 if [ "$(find "$folder/cache/lockstep" -name '*.json' | wc -l)" -ne 1 ]; then
   echo "FAILED: the profile is not in the user's cache"
   failed=1
 fi
 mv "$folder"/cache/lockstep/*.json "$folder/profile.json"
+expect 0 "measured while other programs took" "$program" probe --machine "$folder/profile.json"
+# Several ranks need mpirun and more than one CPU.
 for key in '"memory cpu t1"' '"launch cpu t1"' '"hand-over cpu t1"' '"op cpu t1 linear f32 (128, 512)'; do
   if ! grep -qF "$key" "$folder/profile.json"; then echo "FAILED: the profile has no $key"; failed=1; fi
 done

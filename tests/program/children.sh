@@ -93,7 +93,7 @@ fi
 rm -rf "$work/tmp" && mkdir "$work/tmp"
 
 # SIGTERM while plan times
-"$program" probe --quick --output "$work/profile.json" >"$work/out" 2>"$work/err" || fail "probe: $(cat "$work/err")"
+with_profile
 start plan "$work/c.yaml" --fresh --budget-ms 3600000
 wait_until "timing" timing
 kill -TERM $pid

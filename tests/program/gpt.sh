@@ -22,7 +22,8 @@ field "$work/two.json" val_loss | awk -v l="$loss" '{ d = $1 - l; exit !(d < 1e-
 run low --ranks 2 --set parallel.threads=1 --set train.precision=bf16 >"$work/low.json"
 field "$work/low.json" val_loss | awk -v l="$loss" '{ d = $1 - l; exit !(d < 1e-2 && d > -1e-2) }' ||
   fail "with bf16 two ranks reach $(field "$work/low.json" val_loss), with fp32 one $loss"
-"$program" plan "$config" --budget-ms 1500 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+with_profile
+plan "$work/plan.json" "$config" --budget-ms 1500 --json
 "$program" eval "$config" --checkpoint "$work/one" --json >"$work/eval.json"
 [ "$(field "$work/eval.json" loss)" = "$loss" ] || fail "eval says another loss"
 {

@@ -57,11 +57,12 @@ run always $centre --set data.decode=always --set parallel.threads=2
 [ "$(wc -l <"$work/y.csv")" = 33 ] || fail "predict: $(wc -l <"$work/y.csv") lines"
 "$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/held/along/001.jpg" >"$work/y1.csv"
 [ "$(sed -n 2p "$work/y1.csv")" = "$(sed -n 11p "$work/y.csv")" ] || fail "one image has another prediction"
-"$program" plan "$work/c.yaml" --budget-ms 1500 --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+with_profile
+plan "$work/plan.json" "$work/c.yaml" --budget-ms 1500 --json
 grep -o '"input": [0-9.]*' "$work/plan.json" | awk '$2 > 0 { found = 1 } END { exit !found }' ||
   fail "plan does not price decoding"
-"$program" plan "$work/c.yaml" --budget-ms 500 2>/dev/null | grep -q 'input: a thread takes .* decoding' ||
-  fail "plan does not say what decoding takes"
+plan "$work/plan" "$work/c.yaml" --budget-ms 500
+grep -q 'input: a thread takes .* decoding' "$work/plan" || fail "plan does not say what decoding takes"
 "$program" bench "$work/c.yaml" --repetitions 2 --control-repetitions 2 --steps 4 --warmup 1 --output "$work/bench.json" >"$work/bench.txt" 2>"$work/err" ||
   fail "bench: $(cat "$work/err")"
 grep -o '"decode_us": [0-9.]*' "$work/bench.json" | awk '$2 > 0 { found = 1 } END { exit !found }' ||

@@ -3,6 +3,9 @@ program=$1
 # shellcheck disable=SC2034 # used by the scripts
 source_dir=$2
 work=$(mktemp -d)
+# No profile of this machine but the script's own: the user's may be large, which every start pays, and is not for tests to fill.
+export XDG_CACHE_HOME="$work/cache"
+unset LOCKSTEP_PROFILE
 # A script that fails, or runs out of time, leaves no training behind: what runs in the background has its folder.
 clean_up() {
   for process in $(echo "$work/" | grep -alsFf - /proc/[0-9]*/cmdline | tr -dc '0-9\n'); do kill -KILL "$process" 2>/dev/null || true; done
@@ -19,6 +22,22 @@ export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM PRTE_ALLOW_RUN_AS_R
 fail() {
   echo "FAILED: $*"
   exit 1
+}
+# with_profile: $LOCKSTEP_PROFILE is the script's copy of a quick profile, which the first script since the build has had measured
+with_profile() {
+  measured=${program%/*}/../tests/profile.json
+  [ "$measured" -nt "$program" ] || "$program" probe --quick --fresh --output "$measured" >"$work/out" 2>"$work/err" || fail "probe: $(cat "$work/err")"
+  export LOCKSTEP_PROFILE="$work/profile.json"
+  cp "$measured" "$LOCKSTEP_PROFILE"
+}
+# plan FILE ARGUMENT...: lockstep plan into the file. Where a busy machine leaves the budget too little, the next plan goes on from there.
+plan() {
+  planned=$1 tries=0
+  shift
+  until "$program" plan "$@" >"$planned" 2>"$work/err"; do
+    tries=$((tries + 1))
+    [ $tries -lt 10 ] && grep -q 'within the time limit' "$work/err" || fail "plan $*: $(cat "$work/err")"
+  done
 }
 # children PROCESS: the processes whose parent it is
 children() {

@@ -8,8 +8,7 @@ data: {kind: synthetic, samples: 64, validation: 0.25}
 train: {batch: 16, steps: 2, checkpoint: {dir: $work/run}}
 parallel: {backend: cpu, threads: 1}
 Y
-export LOCKSTEP_PROFILE="$work/profile.json"
-"$program" probe --quick --output "$LOCKSTEP_PROFILE" >"$work/out" 2>"$work/err" || fail "probe: $(cat "$work/err")"
+with_profile
 "$program" train "$work/c.yaml" --quiet >"$work/out"
 "$program" bench "$work/c.yaml" --ranks-list 1 --repetitions 2 --steps 4 --warmup 1 --control 0 --quiet \
   --output "$work/bench.json" >"$work/out"

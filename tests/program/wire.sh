@@ -2,8 +2,7 @@
 # parallel.wire with real processes: gradients travel in 16 bits. Trained by 1, 2 and 3 ranks, checked, shown, priced.
 set -eu
 . "$(dirname "$0")/lib.sh"
-LOCKSTEP_PROFILE=$work/profile.json
-export LOCKSTEP_PROFILE
+with_profile
 cat >"$work/c.yaml" <<'YAML'
 model: {input: [12], loss: mse, layers: [{dense: {units: 64, activation: relu}}, {dense: {units: 33, activation: tanh}}, {dense: {units: 3}}]}
 data: {kind: synthetic, samples: 400}
@@ -42,8 +41,7 @@ done
 
 # Priced: its casts were timed, and no other step's times are taken for its own.
 for wire in f32 bf16; do
-  "$program" plan "$config" --json --devices 1,2 --budget-ms $((1500 * ${LOCKSTEP_TEST_TIME:-1})) \
-    --set parallel.wire=$wire >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+  plan "$work/plan.json" "$config" --json --devices 1,2 --budget-ms $((1500 * ${LOCKSTEP_TEST_TIME:-1})) --set parallel.wire=$wire
   [ "$(grep -c '"priced": true' "$work/plan.json")" -ge 2 ] || fail "plan, $wire: $(cat "$work/plan.json")"
 done
 grep -q 'op cast' "$LOCKSTEP_PROFILE" || fail "no cast was timed"

@@ -2,7 +2,6 @@
 # lockstep stress as a user runs it: figures, a planted fault's exit code, refusals.
 set -eu
 . "$(dirname "$0")/../program/lib.sh"
-export XDG_CACHE_HOME="$work/cache" # without a profile nothing depends on this machine's speed
 
 got=0
 "$program" stress --seconds 1 --memory 1 --json >"$work/out.json" 2>"$work/err" || got=$?

@@ -62,14 +62,14 @@ train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
 
 # priced: by every transport that was measured, with and without the state
 budget=$((2500 * ${LOCKSTEP_TEST_TIME:-1}))
-"$program" plan "$config" --json --devices 1,2 --budget-ms $budget >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+plan "$work/plan.json" "$config" --json --devices 1,2 --budget-ms $budget
 for strategy in single ddp toy local; do
   awk -v s="\"$strategy\"" '/"strategy":/ { own = index($0, s) } own && /"priced": true/ { found = 1 } END { exit !found }' \
     "$work/plan.json" || fail "plan prices no $strategy: $(cat "$work/plan.json")"
 done
 grep -q 'parallel.strategy=toy .*parallel.transport=relay .*parallel.toy.remember=false' "$work/plan.json" ||
   fail "plan: no command with the rows' options: $(grep command "$work/plan.json")"
-"$program" plan "$config" --devices 2 --set parallel.transport=auto --budget-ms $budget >"$work/out" 2>"$work/err" || fail "plan, any transport"
+plan "$work/out" "$config" --devices 2 --set parallel.transport=auto --budget-ms $budget
 grep -q 'toy, 2 devices x [0-9]* threads*, relay' "$work/out" || fail "plan, any transport: $(cat "$work/out")"
 "$program" simulate "$config" --machine "$source_dir/machines/h200.yaml" --ranks 1,2 >"$work/out" || fail "simulate"
 [ "$(grep -c '^ *[12] ' "$work/out")" = 2 ] || fail "simulate: $(cat "$work/out")"
