@@ -97,16 +97,6 @@ static void emit_columns(ls_onnx_t *o, const ls_graph_node_t *n, const char *out
                out);
 }
 
-static void emit_fill(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
-  const ls_shape_t shape = LS_SHAPE(LS_F32, n->attrs.i[0]);
-  float *values = ls_alloc_array(o->ctx, (size_t)shape.dim[0], sizeof *values);
-  if (!values) o->status = LS_ERR_MEMORY;
-  for (int64_t i = 0; values && i < shape.dim[0]; i++)
-    values[i] = (float)n->attrs.f[0];
-  if (values) ls_onnx_floats(o, out, &shape, values);
-  ls_free(values);
-}
-
 static void reduce(ls_onnx_t *o, const char *in, int rank, int trailing, bool mean, const char *out) {
   int64_t axes[LS_DIMS_MAX];
   for (int i = 0; i < trailing; i++)
@@ -180,14 +170,20 @@ static void emit_nothing(ls_onnx_t *o, const ls_graph_node_t *n, const char *out
   (void)o, (void)n, (void)out;
 }
 
-static void emit_bn_apply(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
-  const int rank = ls_onnx_tensor(o, n, 0)->shape.rank;
-  const ls_graph_node_t *rstd = &o->graph->nodes[ls_onnx_tensor(o, n, 2)->producer];
-  int64_t first[LS_DIMS_MAX] = {0, rank - 1}, last[LS_DIMS_MAX] = {0};
+/* Orders that bring the channels, the last of `rank` dimensions, behind the samples, and back. */
+static void channel_orders(int rank, int64_t *first, int64_t *last) {
+  first[0] = last[0] = 0;
   for (int i = 1; i < rank; i++) {
     first[i] = i == 1 ? rank - 1 : i - 1;
     last[i] = i == rank - 1 ? 1 : i + 1;
   }
+}
+
+static void emit_bn_apply(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const int rank = ls_onnx_tensor(o, n, 0)->shape.rank;
+  const ls_graph_node_t *rstd = &o->graph->nodes[ls_onnx_tensor(o, n, 2)->producer];
+  int64_t first[LS_DIMS_MAX], last[LS_DIMS_MAX];
+  channel_orders(rank, first, last);
   const char *x = ls_onnx_in(o, n, 0);
   if (rank > 2) x = ls_onnx_transpose(o, x, rank, first, ls_onnx_temp(o));
   const char *in[] = {x, ls_onnx_in(o, n, 3), ls_onnx_in(o, n, 4), ls_onnx_in(o, n, 1),
@@ -195,6 +191,47 @@ static void emit_bn_apply(ls_onnx_t *o, const ls_graph_node_t *n, const char *ou
   ls_onnx_attr_float(o, "epsilon", rstd->attrs.f[0]);
   const char *y = ls_onnx_node(o, "BatchNormalization", 5, in, rank > 2 ? ls_onnx_temp(o) : out);
   if (rank > 2) ls_onnx_transpose(o, y, rank, last, out);
+}
+
+static const char *constants(ls_onnx_t *o, const char *name, int64_t count, float value) {
+  const ls_shape_t shape = LS_SHAPE(LS_F32, count);
+  float *values = ls_alloc_array(o->ctx, (size_t)count, sizeof *values);
+  if (!values) o->status = LS_ERR_MEMORY;
+  for (int64_t i = 0; values && i < count; i++)
+    values[i] = value;
+  if (values) ls_onnx_floats(o, name, &shape, values);
+  ls_free(values);
+  return name;
+}
+
+static void emit_fill(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  constants(o, out, n->attrs.i[0], (float)n->attrs.f[0]);
+}
+
+static const char *row_means(ls_onnx_t *o, const char *in) {
+  const int64_t axis = -1;
+  ls_onnx_attr_ints(o, "axes", 1, &axis);
+  return ls_onnx_op1(o, "ReduceMean", in, ls_onnx_temp(o));
+}
+
+/* Of a group, all elements of a sample are one row. */
+static void emit_group_norm(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const ls_shape_t *x = &ls_onnx_tensor(o, n, 0)->shape;
+  const int64_t groups = n->attrs.i[0], rows[] = {-1, groups, ls_shape_count(x) / x->dim[0] / groups};
+  int64_t first[LS_DIMS_MAX], last[LS_DIMS_MAX], dim[LS_DIMS_MAX];
+  channel_orders(x->rank, first, last);
+  for (int i = 0; i < x->rank; i++)
+    dim[i] = i == 0 ? -1 : x->dim[first[i]];
+  const char *y = ls_onnx_transpose(o, ls_onnx_in(o, n, 0), x->rank, first, ls_onnx_temp(o));
+  y = ls_onnx_reshape(o, y, 3, rows, ls_onnx_temp(o));
+  const char *apart = ls_onnx_op2(o, "Sub", y, row_means(o, y), ls_onnx_temp(o));
+  const char *variance = row_means(o, ls_onnx_op2(o, "Mul", apart, apart, ls_onnx_temp(o)));
+  const char *sum = ls_onnx_op2(o, "Add", variance, ls_onnx_scalar(o, n->attrs.f[0]), ls_onnx_temp(o));
+  y = ls_onnx_op2(o, "Div", apart, ls_onnx_op1(o, "Sqrt", sum, ls_onnx_temp(o)), ls_onnx_temp(o));
+  y = ls_onnx_reshape(o, y, x->rank, dim, ls_onnx_temp(o));
+  y = ls_onnx_transpose(o, y, x->rank, last, ls_onnx_temp(o));
+  ls_onnx_op2(o, "Add", ls_onnx_op2(o, "Mul", y, ls_onnx_in(o, n, 1), ls_onnx_temp(o)), ls_onnx_in(o, n, 2),
+              out);
 }
 
 /* A factor for each channel, the last dimension, at all positions between. */
@@ -320,6 +357,7 @@ static const struct {
             {&ls_op_conv2d, emit_conv2d},
             {&ls_op_rsqrt_eps, emit_nothing},
             {&ls_op_bn_apply, emit_bn_apply},
+            {&ls_op_group_norm, emit_group_norm},
             {&ls_op_scale_channels, emit_scale_channels},
             {&ls_op_max_pool, emit_max_pool},
             {&ls_op_avg_pool, emit_avg_pool},

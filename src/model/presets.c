@@ -83,18 +83,19 @@ static const char bert_head[] = "  - global_pool: {name: first, kind: first}\n"
 
 /* He et al. 2015, with the names of torchvision; the stride of a bottleneck is that of its 3 x 3. */
 static const char resnet[] =
-    MODEL("[224, 224, 3]", "  - conv2d: {name: conv1, filters: 64, kernel: 7, stride: 2, padding: 3, bias: "
-                           "false, init: kaiming_out}\n"
-                           "  - batch_norm: {name: bn1}\n"
-                           "  - activation: {kind: relu}\n"
-                           "  - pool: {name: maxpool, size: 3, stride: 2, padding: 1}\n");
+    MODEL("[$image, $image, $features]",
+          "  - conv2d: {name: conv1, filters: 64, kernel: 7, stride: 2, padding: 3, bias: "
+          "false, init: kaiming_out}\n"
+          "  - batch_norm: {name: bn1}\n"
+          "  - activation: {kind: relu}\n"
+          "  - pool: {name: maxpool, size: 3, stride: 2, padding: 1}\n");
 static const char resnet_head[] = "  - global_pool: {name: avgpool}\n"
                                   "  - dense: {name: fc, units: $classes}\n"
                                   "loss: cross-entropy\n";
 
 /* Tan and Le 2019, with the names of torchvision. */
 static const char efficientnet[] = MODEL(
-    "[224, 224, 3]",
+    "[$image, $image, $features]",
     "  - conv2d: {name: features.0.0, filters: 32, stride: 2, padding: 1, bias: false, init: kaiming_out}\n"
     "  - batch_norm: {name: features.0.1}\n"
     "  - activation: {name: features.0, kind: silu}\n");
@@ -110,7 +111,7 @@ static const char efficientnet_head[] =
 typedef struct preset {
   const char *name, *model;
   const char *head; /* NULL or what follows where there are classes */
-  int64_t width, depth, heads, context, vocabulary, features, classes;
+  int64_t width, depth, heads, context, vocabulary, features, classes, image;
   double dropout;
   /* NULL, or writes what is between both. NULL when memory is short. */
   char *(*blocks)(ls_arena_t *arena, const struct preset *preset);
@@ -229,14 +230,14 @@ static const preset_t presets[] = {
      .dropout = 0.1},
     {"bert-base", bert, bert_head, .width = 768, .depth = 12, .heads = 12, .context = 128,
      .vocabulary = 30522, .dropout = 0.1},
-    {"resnet18", resnet, resnet_head, .classes = 1000, .blocks = residual_blocks, .stages = {2, 2, 2, 2},
-     .expansion = 1},
-    {"resnet34", resnet, resnet_head, .classes = 1000, .blocks = residual_blocks, .stages = {3, 4, 6, 3},
-     .expansion = 1},
-    {"resnet50", resnet, resnet_head, .classes = 1000, .blocks = residual_blocks, .stages = {3, 4, 6, 3},
-     .expansion = 4},
-    {"efficientnet-b0", efficientnet, efficientnet_head, .classes = 1000, .dropout = 0.2,
-     .blocks = efficient_blocks},
+    {"resnet18", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
+     .stages = {2, 2, 2, 2}, .expansion = 1},
+    {"resnet34", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
+     .stages = {3, 4, 6, 3}, .expansion = 1},
+    {"resnet50", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
+     .stages = {3, 4, 6, 3}, .expansion = 4},
+    {"efficientnet-b0", efficientnet, efficientnet_head, .classes = 1000, .image = 224, .features = 3,
+     .dropout = 0.2, .blocks = efficient_blocks},
 };
 
 const char *const ls_preset_names[] = {
@@ -249,8 +250,8 @@ _Static_assert(LS_COUNT(presets) + 1 == LS_COUNT(ls_preset_names), "every preset
 static const struct {
   const char *name;
   size_t given, own;
-} sizes[] = {SIZE(width),      SIZE(depth),    SIZE(heads),  SIZE(context),
-             SIZE(vocabulary), SIZE(features), SIZE(classes)};
+} sizes[] = {SIZE(width),      SIZE(depth),    SIZE(heads),   SIZE(context),
+             SIZE(vocabulary), SIZE(features), SIZE(classes), SIZE(image)};
 
 static const preset_t *find(const char *name) {
   for (int i = 0; i < LS_COUNT(presets); i++)

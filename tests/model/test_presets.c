@@ -118,6 +118,9 @@ static void of_other_sizes(void **state) {
        8 * 64 + 5 * 64 + 12 * 64 * 64 + 13 * 64 + 2 * 64 + 4 * 64 + 4, LS_LOSS_CROSS_ENTROPY, 3},
       {"{preset: lstm, width: 8, depth: 1, features: 3, classes: 2}", 4 * 8 * (3 + 8 + 1) + 2 * 8 + 2,
        LS_LOSS_MSE, 0},
+      {"{preset: resnet18, image: 32, features: 1, classes: 10}", 11689512 - 990 * 513 - 64 * 49 * 2,
+       LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: efficientnet-b0, image: 64, classes: 10}", 5288548 - 990 * 1281, LS_LOSS_CROSS_ENTROPY, 1},
   };
   for (int i = 0; i < LS_COUNT(others); i++) {
     char text[160];
@@ -131,6 +134,7 @@ static void of_other_sizes(void **state) {
     assert_int_equal(count_ops(graph, "dropout"), others[i].dropout);
     json_t *json = ls_model_json(&p.model);
     assert_null(json_object_get(json, "width"));
+    assert_null(json_object_get(json, "image"));
     assert_null(json_object_get(json, "preset"));
     json_decref(json);
     ls_graph_destroy(graph);

@@ -32,7 +32,7 @@ one every '6' cross-entropy '{dense: {units: 8, activation: gelu, bias: false}},
 one shared '6' mse '{dense: {name: a, units: 6, activation: gelu}}, {dense: {units: 6, share: a, activation: gelu}}, {dense: {units: 1}}'
 one image '8 7 3' cross-entropy '{conv2d: {filters: 4, stride: 2, activation: relu}}, {conv2d: {filters: 8, groups: 4, dilation: 2, bias: false, activation: gelu}},
   {pool: {padding: same}}, {pool: {kind: average, size: 3, stride: 1, padding: 1}}, {dense: {units: 3}}'
-one pooled '8 7 3' cross-entropy '{conv2d: {filters: 6, kernel: 5, padding: valid, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
+one grouped '8 7 3' cross-entropy '{conv2d: {filters: 6, kernel: 5, padding: valid, activation: tanh}}, {group_norm: {groups: 3}}, {dense: {units: 3}}'
 one lstm-layers '6 4' cross-entropy '{lstm: {units: 5, layers: 2, bidirectional: true, dropout: 0.1}}, {dense: {units: 4, over: last, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
 one gru-layers '6 4' cross-entropy '{gru: {units: 5, bidirectional: true}}, {gru: {units: 7, output: last}}, {dense: {units: 3}}'
 # preset NAME KIND DIMS SIZES..: samples of KIND (the number of ids; 0: values)
@@ -58,7 +58,7 @@ preset encoder 0 '6 50' ", width: 24, depth: 2, heads: 3, context: 6"
 preset gpt2 20 10 ", width: 32, depth: 2, heads: 4, context: 10, vocabulary: 20"
 preset bert-small 20 7 ", width: 32, depth: 2, heads: 4, context: 7, vocabulary: 20, classes: 2"
 for large in resnet18 efficientnet-b0; do
-  preset $large 0 '224 224 3' ", classes: 10"
+  preset $large 0 '64 64 3' ", image: 64, classes: 10"
 done
 expect 2 'for --format safetensors' export plain.yaml --checkpoint plain --format onnx --map names --output x
 expect 2 'not one of safetensors, onnx' export plain.yaml --checkpoint plain --format pb --output x
