@@ -21,7 +21,8 @@ log=${LOG:-${TMPDIR:-/tmp}/bare-$suite.log}
 command -v mmdebstrap >/dev/null || { echo "bare_debian: mmdebstrap is missing: apt-get install mmdebstrap" >&2 && exit 1; }
 root=$(mktemp -d "${TMPDIR:-/tmp}/bare-$suite.XXXXXX")
 chmod 755 "$root"
-# The mounts below belong to a mount namespace of the chroot's own and end with it.
+# The mounts below belong to a mount namespace of the system's own and end with it. It has the system as its root, not a chroot:
+# network namespaces need a root that is a mount.
 trap 'rm -rf --one-file-system "$root"' EXIT
 
 # How this machine reaches packages (a proxy) holds in there too.
@@ -59,8 +60,9 @@ setpriv --reuid=user --regid=user --init-groups env -i PATH=/usr/bin:/bin HOME=/
   git clone -q /srv/lockstep lockstep && cd lockstep && EXCEPT="make test" scripts/readme_check.sh'
 S
 inside() {
-  unshare --mount --propagation private sh -c 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" &&
-    mount --rbind /sys "$1/sys" && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb chroot "$1" sh "$2"' sh "$root" "$1" >>"$log" 2>&1
+  unshare --mount --propagation private sh -c 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" &&
+    mount --rbind /dev "$1/dev" && mount --rbind /sys "$1/sys" && cd "$1" && pivot_root . . && umount -l . && cd / &&
+    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb sh "$2"' sh "$root" "$1" >>"$log" 2>&1
 }
 code=0
 inside /root/run || code=$?

@@ -9,7 +9,7 @@ required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxh
 libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
 # faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
 optional="libdnnl-dev libmicrohttpd-dev python3"
-extras="scdoc chromium nodejs dpkg-dev" # man pages; the tests of the HTML report and of monitor --web in a browser; the package
+extras="scdoc mandoc chromium nodejs dpkg-dev file" # man pages; the tests of the HTML report and of monitor --web in a browser; the package
 services="openssh-server iproute2" # the test of several hosts; not where somebody works, because it starts a server
 
 all=0

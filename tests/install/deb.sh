@@ -6,7 +6,8 @@ set -eu
 source=$1 build=$2
 skip() { echo "skipped: $*" && exit 77; }
 fail() { echo "FAILED: $*" && exit 1; }
-{ command -v dpkg-shlibdeps && command -v cpack; } >/dev/null || skip "cpack and dpkg-shlibdeps (dpkg-dev) make the package"
+{ command -v dpkg-shlibdeps && command -v cpack && command -v file; } >/dev/null ||
+  skip "cpack, dpkg-shlibdeps (dpkg-dev) and file make the package"
 case $(cmake -LA -N "$build" 2>/dev/null | grep '^LS_SANITIZE') in
 *address* | *thread*) skip "a sanitized build is not packaged" ;;
 esac

@@ -81,6 +81,7 @@ fi
 command -v scdoc >/dev/null || { echo "not checked: scdoc is not installed"; exit 0; }
 sh "$source_dir/scripts/pages.sh" "$program" "$work/share" "$(command -v scdoc)" 2>"$work/err" ||
   fail "scdoc: $(cat "$work/err")"
+{ command -v mandoc || command -v man; } >/dev/null || { echo "not checked: neither mandoc nor man is installed"; exit 0; }
 # text PAGE: as a reader sees it, without line breaks
 text() {
   if command -v mandoc >/dev/null; then mandoc -T ascii -O width=500 "$1" | sed 's/.\x08//g'
