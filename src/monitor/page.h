@@ -40,12 +40,12 @@ _Static_assert(sizeof(ls_page_line_t) == 64, "a line is one cache line, as a map
 
 /* How fast a rank is: behind the lines, one for each rank. Times of its newest steps are written by its loop, the rest
  * by the thread that watches it, once per record. */
-enum { LS_PAGE_STEPS = 64, LS_LIMIT_HEAT = 1, LS_LIMIT_POWER = 2 };
+enum { LS_PAGE_STEPS = 64, LS_LIMIT_HEAT = 1, LS_LIMIT_POWER = 2, LS_LIMIT_BROKEN = 4 };
 typedef struct {
   _Atomic int64_t
       own_ns[LS_PAGE_STEPS]; /* without waiting for other ranks; step n (from 0) at n % LS_PAGE_STEPS */
   _Atomic int64_t input_ns[LS_PAGE_STEPS]; /* waiting for samples; part of it */
-  _Atomic int32_t limits;                  /* what limits its clock: bits LS_LIMIT_ */
+  _Atomic int32_t limits;                  /* what limits its clock, or its GPU is broken: bits LS_LIMIT_ */
   _Atomic int32_t clock_ppm;               /* of its highest clock; 0: not known */
   _Atomic int32_t waiting_ppm; /* share of the time in which it was ready to run and had no processor */
   int32_t unused[13];

@@ -8,9 +8,9 @@
 enum { USUAL_TIMES = 8, SIGNAL_CODES = 128, SIGNALS_MAX = 64 };
 
 const char *ls_fault_name(ls_fault_kind_t kind) {
-  static const char *const names[] = {"none",      "asked",      "signal",   "out of memory",
-                                      "disk full", "not finite", "deadline", "hang",
-                                      "launcher",  "host lost",  "exit",     "refused"};
+  static const char *const names[] = {"none",       "asked",    "signal", "out of memory", "disk full",
+                                      "not finite", "deadline", "hang",   "launcher",      "host lost",
+                                      "gpu error",  "exit",     "refused"};
   _Static_assert(LS_COUNT(names) == LS_FAULT_KINDS, "every kind has a name");
   return names[kind];
 }
@@ -198,6 +198,19 @@ void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int coun
   if (fault->kind == LS_FAULT_NONFINITE) fault->rank = -1; /* all ranks see the same sum */
 }
 
+void ls_fault_of_gpu(int rank, const ls_page_look_t *look, ls_fault_t *fault) {
+  static const ls_fault_kind_t follow[] = {LS_FAULT_SIGNAL, LS_FAULT_DEADLINE, LS_FAULT_HANG, LS_FAULT_EXIT};
+  for (int i = 0; i < LS_COUNT(follow); i++)
+    if (fault->kind == follow[i]) {
+      fault->kind = LS_FAULT_GPU;
+      fault->rank = rank;
+      fault->at = *look;
+      fault->signal = 0;
+      fault->code = ls_status_exit_code(LS_ERR_DEVICE);
+      return;
+    }
+}
+
 static void LS_PRINTF(3, 4) add(char *text, size_t size_bytes, const char *fmt, ...) {
   size_t used = strlen(text);
   va_list args;
@@ -232,6 +245,10 @@ void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes
     break;
   case LS_FAULT_HANG:
     add_hang(f, text, size_bytes);
+    break;
+  case LS_FAULT_GPU:
+    add(text, size_bytes,
+        ": its GPU has reported an error after which it has to be reset (gpu_xid in the event log)");
     break;
   case LS_FAULT_LAUNCHER:
     add(text, size_bytes, "the launcher was ended%s%s", f->signal ? " by a signal, " : "",
@@ -289,6 +306,7 @@ int ls_places_at(const ls_places_t *p, int rank) {
 /* Whether the rank itself failed, not the disk, the data or another rank. */
 static bool own_failure(const ls_fault_t *f) {
   bool own = f->kind == LS_FAULT_SIGNAL || f->kind == LS_FAULT_MEMORY || f->kind == LS_FAULT_HANG ||
+             f->kind == LS_FAULT_GPU ||
              (f->kind == LS_FAULT_EXIT && f->at.error != LS_ERR_IO && !is_consequence(f->at.error));
   return own && f->rank >= 0;
 }
@@ -313,7 +331,8 @@ static bool leave_out(ls_restarts_t *state, const ls_fault_t *fault, bool in_a_r
   const ls_hosts_config_t *hosts = less.hosts;
   const bool lost = fault->kind == LS_FAULT_HOST;
   bool twice = state->any && in_a_row && own_failure(&state->last) && state->last.rank == fault->rank;
-  bool no_device = fault->at.error == LS_ERR_DEVICE && fault->at.phase == LS_PAGE_START;
+  bool no_device =
+      fault->kind == LS_FAULT_GPU || (fault->at.error == LS_ERR_DEVICE && fault->at.phase == LS_PAGE_START);
   if (!lost && (!own_failure(fault) || !(twice || no_device))) return false;
   const int place = lost ? -1 : ls_places_at(&less, fault->rank);
   const char *host = lost ? fault->host : less.whole ? hosts->host[ls_hosts_at(hosts, place)].name : NULL;

@@ -17,8 +17,9 @@ typedef enum {
   LS_FAULT_HANG,      /* a rank showed nothing for longer than its phase may take */
   LS_FAULT_LAUNCHER,  /* mpirun or the process that started it was ended */
   LS_FAULT_HOST,      /* one of several hosts is lost */
-  LS_FAULT_EXIT,      /* a rank ended with an error, or without having finished */
-  LS_FAULT_REFUSED,   /* starting again cannot help: configuration, data, checkpoints */
+  LS_FAULT_GPU,  /* a rank's GPU has reported an error after which it has to be reset; then a rank failed */
+  LS_FAULT_EXIT, /* a rank ended with an error, or without having finished */
+  LS_FAULT_REFUSED, /* starting again cannot help: configuration, data, checkpoints */
   LS_FAULT_KINDS
 } ls_fault_kind_t;
 const char *ls_fault_name(ls_fault_kind_t kind);
@@ -80,6 +81,9 @@ typedef struct {
 int ls_fault_first_dead(const ls_page_look_t *look, const bool *dead, int count);
 /* The first cause. fault->words: the launcher may name the rank there. `look`: the ranks' lines at the end. Fills kind, rank, at, signal and code. */
 void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int count, ls_fault_t *fault);
+
+/* The GPU of `rank`, whose line this is, is broken: what failed thereafter follows from it. */
+void ls_fault_of_gpu(int rank, const ls_page_look_t *look, ls_fault_t *fault);
 
 /* "rank 1 of 3 (process 4711) was ended by signal 9 (Killed) in step 812". */
 void ls_fault_text(const ls_fault_t *fault, int ranks, char *text, size_t size_bytes);

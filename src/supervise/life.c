@@ -269,6 +269,16 @@ static void give_up(life_t *l) {
   }
 }
 
+static void look_at_gpus(life_t *l, ls_fault_t *fault) {
+  int rank = -1;
+  for (int r = 0; r < l->ranks; r++) {
+    ls_page_speed_look_t speed;
+    ls_page_speed_look(l->page, r, 0, &speed);
+    if ((speed.limits & LS_LIMIT_BROKEN) && (rank < 0 || r == fault->rank)) rank = r;
+  }
+  if (rank >= 0) ls_fault_of_gpu(rank, &l->look[rank], fault);
+}
+
 /* What follows from the loss of a host comes before its silence is long enough. */
 static void finish(life_t *l, bool known) {
   ls_fault_t *fault = &l->end->fault;
@@ -298,6 +308,7 @@ static void finish(life_t *l, bool known) {
     if (l->hosts && fault->kind != LS_FAULT_NONE && fault->kind != LS_FAULT_ASKED)
       ls_hosts_lost(l->hosts, fault);
   }
+  look_at_gpus(l, fault);
   l->end->ended_ns = ls_clock_ns();
 }
 
@@ -339,8 +350,10 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
   ls_status_t status = l.look && l.stopped && l.gone && l.early && l.poll ? LS_OK : LS_ERR_MEMORY;
   for (int i = 0; l.poll && i < FIXED + ranks + 1; i++)
     l.poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};
-  for (int r = 0; r < ranks; r++)
+  for (int r = 0; r < ranks; r++) {
     ls_page_clear(ls_page_line(page, r));
+    atomic_store_explicit(&ls_page_speed(page, r)->limits, 0, memory_order_relaxed); /* another rank's GPU */
+  }
   usual->since_ns = 0;
   end->start_ns = l.begin_ns = ls_clock_ns();
   if (status == LS_OK && ls_rings_create(ctx, spec->dir, ranks, &l.rings) != LS_OK)

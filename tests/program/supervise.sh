@@ -109,6 +109,17 @@ rm -r "$work"/resumed/step-000000000[4-9]* "$work"/resumed/step-000000001*
   fail "resumed: $(cat "$work/err")"
 calm=$want want=$(field "$work/resumed.json" params_xxh3)
 fewer fewer 3 2
+# the GPU of rank 1 is broken, and rank 0 dies of it: rank 1 is left out at once
+for rank in 0 1 2; do
+  echo "{\"t\": 0, \"rank\": $rank, \"gpu_xid_errors\": 1, \"gpu_xid\": $((rank == 1 ? 79 : 45))}"
+done >"$work/nvml.jsonl"
+LOCKSTEP_NVML=$work/nvml.jsonl
+export LOCKSTEP_NVML
+faulty gpu kill 0 --set supervise.ranks.least=2 --set monitor.every_s=0.02 --set 'monitor.alerts=[]'
+unset LOCKSTEP_NVML
+same_bits
+grep -q 'life 1: .*rank 1 of 3 .*: its GPU has reported an error' "$work/gpu/monitor/supervise.txt" &&
+  grep -q 'life 2: 2 ranks' "$work/gpu/monitor/supervise.txt" || fail "gpu: $(cat "$work/gpu/monitor/supervise.txt")"
 exact="--ranks 2 --set parallel.reproducible=true"
 # shellcheck disable=SC2086 # words
 supervised exact $exact

@@ -414,6 +414,25 @@ static void after_a_divergence_its_samples_are_left_out(void **state) {
   assert_int_equal(r.past_step, 305);
 }
 
+static void a_broken_gpu_is_the_first_cause_and_left_out_at_once(void **state) {
+  (void)state;
+  const ls_page_look_t look = at(LS_PAGE_STEP, 7, 1);
+  ls_restarts_t r = {.places = {.all = 3, .least = 2}};
+  ls_fault_t fault = killed(7), full = {.kind = LS_FAULT_DISK, .rank = 0};
+  char text[256];
+  ls_fault_of_gpu(2, &look, &full); /* no consequence of a GPU */
+  assert_int_equal(full.kind, LS_FAULT_DISK);
+  ls_fault_of_gpu(2, &look, &fault);
+  assert_int_equal(fault.kind, LS_FAULT_GPU);
+  assert_int_equal(fault.code, 7);
+  ls_fault_text(&fault, 3, text, sizeof text);
+  if (!strstr(text, "rank 2 of 3 ") || !strstr(text, ": its GPU has reported an error")) fail_msg("%s", text);
+  ls_decision_t decision = ls_restarts_decide(&restarts, 0, &r, &(ls_life_t){0, 7}, &fault);
+  assert_true(decision.again && decision.fewer);
+  assert_int_equal(r.places.out_count, 1);
+  assert_int_equal(r.places.out[0], 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_usual_step_is_learned_and_sets_the_budget_of_a_step),
@@ -434,6 +453,7 @@ int main(void) {
       cmocka_unit_test(a_rank_is_not_left_out_for_what_another_would_meet_too),
       cmocka_unit_test(after_a_divergence_its_samples_are_left_out),
       cmocka_unit_test(what_another_start_cannot_cure_is_not_started_again),
+      cmocka_unit_test(a_broken_gpu_is_the_first_cause_and_left_out_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
