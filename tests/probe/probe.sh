@@ -137,10 +137,17 @@ interrupt() {
   text=$2
   shift 2
   rm -rf "$folder/tmp" && mkdir "$folder/tmp"
-  env LOCKSTEP_TEST_MARK="$folder" TMPDIR="$folder/tmp" XDG_CACHE_HOME="$folder/none" "$@" >"$folder/out" 2>&1 &
-  pid=$!
-  tries=0
-  until runs "$text" || [ $tries -eq 600 ]; do tries=$((tries + 1)) && sleep 0.02; done
+  begun=0
+  while # a busy machine may give the part no time: the command then ends before, and is begun again
+    env LOCKSTEP_TEST_MARK="$folder" TMPDIR="$folder/tmp" XDG_CACHE_HOME="$folder/none" "$@" >"$folder/out" 2>&1 &
+    pid=$!
+    until runs "$text" || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    ! kill -0 $pid 2>/dev/null && [ $begun -lt 3 ]
+  do
+    begun=$((begun + 1))
+    wait $pid
+    rm -rf "$folder/none"
+  done
   kill -"$number" $pid
   wait $pid
   code=$?
