@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/tcp.h"
 #include "supervise/evidence.h"
+#include "supervise/segments.h"
 #include "supervise/wire.h"
 
 #include <dirent.h>
@@ -35,11 +36,12 @@ typedef struct {
   char variable[4200];   /* of its ranks' environment */
   ls_wire_t wire;
   ls_page_t *page;
-  ls_rings_t *rings;      /* NULL: they could not be made */
-  ls_wire_rank_t *sent;   /* [ranks] */
-  int64_t *timed;         /* [ranks]: the steps whose times were sent */
-  struct pollfd *poll;    /* FIXED, then the ranks' processes */
-  bool held, over, began; /* a step is done */
+  ls_rings_t *rings;               /* NULL: they could not be made */
+  ls_wire_rank_t *sent;            /* [ranks] */
+  int64_t *timed;                  /* [ranks]: the steps whose times were sent */
+  struct pollfd *poll;             /* FIXED, then the ranks' processes */
+  bool held, over, began;          /* a step is done */
+  char job[LS_SEGMENTS_JOB_BYTES]; /* "": not known */
   int64_t heard_ns;
 } agent_t;
 
@@ -179,6 +181,7 @@ static void end_ranks(const agent_t *a) {
   for (int64_t end_ns = ls_clock_ns() + ENDS_MS * ms_ns;
        signal_ranks(a, SIGKILL) > 0 && ls_clock_ns() < end_ns;)
     poll(NULL, 0, 2);
+  ls_segments_remove(a->job);
 }
 
 /* Whoever has mapped the page. */
@@ -208,6 +211,7 @@ static bool send_changes(agent_t *a, int64_t now_ns) {
     ls_page_look(a->page, r, &rank.look);
     const ls_page_look_t *look = &rank.look;
     if (look->pid <= 0) continue;
+    if (!a->job[0] && !a->began) ls_segments_find(look->pid, a->job);
     a->began |= look->phase >= LS_PAGE_STEP;
     if (process->fd >= 0 && process->revents) {
       close(process->fd);

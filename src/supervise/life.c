@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "supervise/evidence.h"
+#include "supervise/segments.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -37,6 +38,7 @@ typedef struct {
   int64_t kills;               /* of the system for want of memory, before */
   ls_end_t seen;
   int64_t dead_ns, asked_ns, told_ns; /* first unexpected end; when it was asked to end, and forced */
+  char job[LS_SEGMENTS_JOB_BYTES];    /* of the ranks on this host; "": not known */
   char line[LINE_BYTES];              /* of stderr, as far as it has come */
   int line_bytes;
 } life_t;
@@ -154,6 +156,8 @@ static void look_at_page(life_t *l, int64_t now_ns) {
   for (int r = 0; r < l->ranks; r++)
     ls_page_look(l->page, r, &l->look[r]);
   ls_usual_learn(l->usual, &l->look[0]);
+  for (int r = 0; r < l->ranks && !l->hosts && !l->job[0] && !l->end->first_step_ns; r++)
+    if (l->look[r].pid > 0) ls_segments_find(l->look[r].pid, l->job);
   ls_life_t *steps = &l->end->steps;
   const ls_page_look_t *first = &l->look[0];
   if (first->phase < LS_PAGE_FIRST_STEP) return;
@@ -293,6 +297,7 @@ static void finish(life_t *l, bool known) {
   if (l->child) ls_child_wait(l->child, &ended);
   if (l->hosts) ls_hosts_end(l->hosts);
   ls_child_end_below();
+  ls_segments_remove(l->job);
   l->seen.signal = ended.signal;
   l->seen.code = ended.code;
   l->seen.signal_apart |= !l->hosts && l->look[0].pid == l->child;

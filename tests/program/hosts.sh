@@ -112,6 +112,7 @@ wait_until "a word of the rank that is slow on another host" named
 pid=$(on 2 sh -c "grep -als OMPI_COMM_WORLD_RANK=3 /proc/[0-9]*/environ" | sed 's|/proc/\([0-9]*\)/.*|\1|;q')
 on 2 kill -STOP "$pid"
 wait_until "the end of the run that hangs" over
+for i in 1 2; do ! on $i sh -c 'ls /dev/shm | grep -E "^(vader|sm)_segment|^osc_sm"' || fail "shared memory of dead ranks stays on host $i"; done
 said 'rank 3 of 4 (process [0-9]*) .*stopped' || fail "hung: $(cat "$work/err")"
 for part in '  rank 3, newest first:$' '^    all-[a-z]* "[^"]*" #[0-9]* (.*), begun' '^  on host fd00::2$' '^  thread [0-9]* "[^"]*", state [Tt]'; do
   grep -q "$part" "$work/hung/monitor/supervise.txt" || fail "hung: no $part in $(cat "$work/hung/monitor/supervise.txt" "$work/err")"
