@@ -1,6 +1,7 @@
 /* Hosts from outside of the configuration: a file, or a Slurm allocation. Both become an assignment of parallel.hosts. */
 #include "base/child.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -94,12 +95,15 @@ ls_status_t cli_hosts_take(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, c
   if (args->set_count == CLI_SETS_MAX)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "more than %d --set assignments; put them into the file",
                    CLI_SETS_MAX - 1);
+  const char *set = NULL;
   for (int i = 0; slurm && i < args->set_count; i++)
-    if (strncmp(args->sets[i], "parallel.hosts=", strlen("parallel.hosts=")) == 0) return LS_OK;
+    if (strncmp(args->sets[i], "parallel.hosts=", strlen("parallel.hosts=")) == 0)
+      set = args->sets[i] + strlen("parallel.hosts=");
+  if (set && *set) return LS_OK;
   json_t *list = json_array();
   ls_status_t status = file ? read_file(ctx, file, list) : read_slurm(ctx, nodes, list);
   char *text = status == LS_OK ? json_dumps(list, JSON_COMPACT) : NULL;
-  const char *set = text ? ls_arena_printf(arena, "parallel.hosts=%s", text) : NULL;
+  set = text ? ls_arena_printf(arena, "parallel.hosts=%s", text) : NULL;
   if (status == LS_OK && !set) status = LS_ERR_MEMORY;
   if (set) {
     args->sets[args->set_count++] = set;
@@ -126,6 +130,42 @@ const char *cli_hosts_node(ls_arena_t *arena, const char *name) {
   for (char *at = node; at && *at; at++)
     *at = *at == ':' ? '-' : *at == '%' ? 'z' : *at;
   return node;
+}
+
+/* "a:2,b:1": as many ranks, on the first of the hosts. */
+const char *cli_hosts_list(ls_arena_t *arena, const ls_hosts_config_t *hosts, int ranks) {
+  const char *list = "";
+  for (int i = 0; list && i < hosts->count && ranks > 0; i++) {
+    int here = hosts->host[i].slots < ranks ? (int)hosts->host[i].slots : ranks;
+    list = ls_arena_printf(arena, "%s%s%s:%d", list, i ? "," : "", cli_hosts_node(arena, hosts->host[i].name),
+                           here);
+    ranks -= here;
+  }
+  return list;
+}
+
+const char *cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel) {
+  static const char *const given[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
+  const char *shell = cli_hosts_shell(parallel);
+  char self[PATH_MAX];
+  bool address = false;
+  for (int i = 0; i < LS_COUNT(given); i++)
+    if (getenv(given[i])) shell = getenv(given[i]);
+  for (int i = 0; i < parallel->hosts.count; i++)
+    address |= strchr(parallel->hosts.host[i].name, ':') != NULL;
+  if (!address) return shell;
+  if (!ls_process_program(self)) {
+    ls_fail_errno(ctx, "cannot find this program's path");
+    return NULL;
+  }
+  if (strchr(self, ' ')) {
+    ls_fail(ctx, LS_ERR_UNSUPPORTED,
+            "parallel.hosts: IPv6 addresses need a path of this program without spaces (%s); give the hosts "
+            "names",
+            LS_SHOWN(self));
+    return NULL;
+  }
+  return ls_arena_printf(arena, "%s " CLI_SHELL_FLAG " %s", self, shell);
 }
 
 /* The zone keeps its hyphens. */

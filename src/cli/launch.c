@@ -215,18 +215,6 @@ static const char **command_line(ls_ctx_t *ctx, ls_arena_t *arena, const cli_lau
   return argv;
 }
 
-/* "a:2,b:1": as many ranks, on the first of the hosts. */
-static const char *host_list(ls_arena_t *arena, const ls_hosts_config_t *hosts, int ranks) {
-  const char *list = "";
-  for (int i = 0; list && i < hosts->count && ranks > 0; i++) {
-    int here = hosts->host[i].slots < ranks ? (int)hosts->host[i].slots : ranks;
-    list = ls_arena_printf(arena, "%s%s%s:%d", list, i ? "," : "", cli_hosts_node(arena, hosts->host[i].name),
-                           here);
-    ranks -= here;
-  }
-  return list;
-}
-
 static ls_status_t launch(ls_ctx_t *ctx, ls_arena_t *arena, const cli_args_t *args, int ranks,
                           double deadline_s, const char *hosts) {
   ls_status_t status = hosts ? LS_OK : check_count(ctx, ranks);
@@ -273,28 +261,6 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double 
   return launch(ctx, NULL, args, ranks, deadline_s, NULL);
 }
 
-/* Through this program where mpirun has other names for IPv6 addresses. */
-static ls_status_t set_shell(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel) {
-  static const char *const names[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
-  char self[PATH_MAX];
-  bool six = false;
-  for (int i = 0; i < parallel->hosts.count; i++)
-    six |= strchr(parallel->hosts.host[i].name, ':') != NULL;
-  if (!ls_process_program(self)) return ls_fail_errno(ctx, "cannot find this program's path");
-  if (six && strchr(self, ' '))
-    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
-                   "parallel.hosts: IPv6 addresses need a path of this program without spaces (%s); give the "
-                   "hosts names",
-                   LS_SHOWN(self));
-  for (int i = 0; i < LS_COUNT(names); i++) {
-    const char *shell = getenv(names[i]) ? getenv(names[i]) : cli_hosts_shell(parallel);
-    if (six) shell = ls_arena_printf(arena, "%s " CLI_SHELL_FLAG " %s", self, shell);
-    if (!shell) return LS_ERR_MEMORY;
-    setenv(names[i], shell, 1);
-  }
-  return LS_OK;
-}
-
 ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_parallel_config_t *parallel) {
   const ls_hosts_config_t *hosts = &parallel->hosts;
   const bool alone = hosts->count == 1 && ls_hosts_is_here(hosts->host[0].name);
@@ -307,9 +273,14 @@ ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_par
                    "%s: ranks of other hosts cannot read it: name a file that all hosts see", args->config);
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  const char *list = host_list(&arena, hosts, (int)parallel->ranks);
-  ls_status_t status = list ? set_shell(ctx, &arena, parallel) : LS_ERR_MEMORY;
-  if (status == LS_OK) status = launch(ctx, &arena, args, (int)parallel->ranks, parallel->deadline_s, list);
+  const char *list = cli_hosts_list(&arena, hosts, (int)parallel->ranks),
+             *agent = cli_hosts_agent(ctx, &arena, parallel);
+  ls_status_t status = list && agent ? LS_OK : LS_ERR_UNSUPPORTED;
+  if (status == LS_OK) {
+    setenv("OMPI_MCA_plm_rsh_agent", agent, 1);
+    setenv("PRTE_MCA_plm_ssh_agent", agent, 1);
+    status = launch(ctx, &arena, args, (int)parallel->ranks, parallel->deadline_s, list);
+  }
   ls_arena_release(&arena);
   return status;
 }

@@ -293,7 +293,8 @@ static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t
   bool thresholds = by_thresholds(args);
   if (thresholds || args->extra[EXTRA_EMIT] || args->json) warn_busy(ctx, &planned->plan);
   if (thresholds) return cli_planner_thresholds(ctx, args, config, planned);
-  if (args->extra[EXTRA_EMIT]) return cli_planner_emit(args, config, planned, args->extra[EXTRA_EMIT]);
+  if (args->extra[EXTRA_EMIT])
+    return cli_planner_emit(ctx, args, config, planned, args->extra[EXTRA_EMIT], args->extra[EXTRA_DEVICES]);
   if (!args->json) {
     cli_planner_table(config, planned);
     return LS_OK;

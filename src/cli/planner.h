@@ -35,8 +35,8 @@ bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
 void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
 /* planner_emit.c: what starts the choice elsewhere; the check refuses a form that there is not. */
 ls_status_t cli_planner_emit_check(ls_ctx_t *ctx, const char *form);
-ls_status_t cli_planner_emit(const cli_args_t *args, const ls_config_t *config, cli_planned_t *planned,
-                             const char *form);
+ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
+                             cli_planned_t *planned, const char *form, bool devices_given);
 /* What the study's rules say (the report tool has them), for comparison; as a table or, with --json, a document. */
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                                    const cli_planned_t *planned);

@@ -2,6 +2,8 @@
  * goes on when it comes back (docs/supervise.md); without, it starts from the beginning. */
 #include "cli/planner.h"
 
+#include "base/shell.h"
+
 #include <lockstep/version.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,27 +14,46 @@ typedef struct {
   const char *const *words; /* of the command */
   const char *line;         /* the same for a shell */
   bool gpus, saves;
+  int nodes, each; /* how many, and the most ranks on one of them */
+  bool even;       /* each has as many */
+  const ls_hosts_config_t *hosts;
+  const char *list, *agent; /* of mpirun */
 } job_t;
 
 static void print_prediction(const job_t *job) {
-  cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", job->c->step.ns * 1e-3,
-            job->c->step.low_ns * 1e-3, job->c->step.high_ns * 1e-3);
+  if (job->nodes > 1)
+    cli_print("# not predicted: a plan is of one host, and these are %d\n", job->nodes);
+  else
+    cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", job->c->step.ns * 1e-3,
+              job->c->step.low_ns * 1e-3, job->c->step.high_ns * 1e-3);
   if (!job->saves)
     cli_print("# train.checkpoint.dir is not set: nothing is saved, and a job that is ended begins again\n");
 }
 
 static void emit_mpirun(const job_t *job) {
-  if (job->c->devices > 1) cli_print("mpirun --bind-to none -np %d ", job->c->devices);
+  if (job->hosts->count > 0) {
+    static const char *const names[] = {"OMPI_MCA_plm_rsh_agent=", " PRTE_MCA_plm_ssh_agent="};
+    for (int i = 0; i < LS_COUNT(names); i++) {
+      cli_print("%s", names[i]);
+      ls_shell_put(stdout, job->agent);
+    }
+    cli_print(" mpirun --bind-to none --host %s -np %d ", job->list, job->c->devices);
+  } else if (job->nodes > 1) {
+    cli_print("# hosts: a file of %d lines \"NAME slots=%d\"\nmpirun --bind-to none --hostfile hosts -np %d ",
+              job->nodes, job->each, job->c->devices);
+  } else if (job->c->devices > 1)
+    cli_print("mpirun --bind-to none -np %d ", job->c->devices);
   cli_print("%s\n", job->line);
 }
 
 /* The supervisor starts the ranks by itself, within what the job was given. Needs bash: `wait` for a process that has
  * ended gives its code again. */
 static void emit_sbatch(const job_t *job) {
-  cli_print("#!/bin/bash\n#SBATCH --job-name=lockstep\n#SBATCH --nodes=1\n#SBATCH --ntasks=%d\n#SBATCH "
+  cli_print("#!/bin/bash\n#SBATCH --job-name=lockstep\n#SBATCH --nodes=%d\n#SBATCH --ntasks=%d\n#SBATCH "
             "--cpus-per-task=%d\n",
-            job->c->devices, job->c->threads);
-  if (job->gpus) cli_print("#SBATCH --gres=gpu:%d\n", job->c->devices);
+            job->nodes, job->c->devices, job->c->threads);
+  if (job->nodes > 1 && job->even) cli_print("#SBATCH --ntasks-per-node=%d\n", job->each);
+  if (job->gpus) cli_print("#SBATCH --gres=gpu:%d\n", job->each);
   if (job->saves) cli_print("#SBATCH --requeue --signal=B:USR1@120\n#SBATCH --open-mode=append\n");
   print_prediction(job);
   if (!job->saves) {
@@ -102,16 +123,63 @@ ls_status_t cli_planner_emit_check(ls_ctx_t *ctx, const char *form) {
                  form);
 }
 
-ls_status_t cli_planner_emit(const cli_args_t *args, const ls_config_t *config, cli_planned_t *planned,
-                             const char *form) {
+/* The fastest on as many devices as a plan has. */
+static const ls_candidate_t *widest(const ls_plan_t *plan) {
+  const ls_candidate_t *found = &plan->candidate[plan->choice];
+  for (int i = 0; i < plan->count; i++) {
+    const ls_candidate_t *c = &plan->candidate[i];
+    if (c->priced && c->fits && c->devices > found->devices) found = c;
+  }
+  return found;
+}
+
+/* On which nodes so many ranks run; those of a node without a name are as many as the devices here. */
+static void place(job_t *job, int here) {
+  int left = job->c->devices;
+  job->even = true;
+  for (job->nodes = 0; left > 0; job->nodes++) {
+    int most = job->nodes < job->hosts->count ? (int)job->hosts->host[job->nodes].slots : here;
+    if (most > left) most = left;
+    if (most > job->each) job->each = most;
+    job->even &= most == job->each;
+    left -= most;
+  }
+}
+
+/* A plan is of the devices of this host. Of a configuration with more ranks, or with hosts, it gives the options, and the
+ * configuration the number. */
+ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
+                             cli_planned_t *planned, const char *form, bool devices_given) {
   ls_plan_t *plan = &planned->plan;
-  const ls_candidate_t *c = &plan->candidate[plan->choice];
-  const job_t job = {.c = c,
-                     .words = cli_planner_words(&plan->arena, args, planned, c),
-                     .line = cli_planner_command(&plan->arena, args, planned, c),
-                     .gpus = strcmp(plan->backend, "cuda") == 0,
-                     .saves = config->checkpoint.dir != NULL};
-  if (!job.words || !job.line) return LS_ERR_MEMORY;
+  const ls_parallel_config_t *parallel = &config->parallel;
+  cli_args_t own = *args;
+  ls_candidate_t c = plan->candidate[plan->choice];
+  const int here = widest(plan)->devices, ranks = (int)parallel->ranks;
+  const bool more = !devices_given && ranks != c.devices && (parallel->hosts.count > 0 || ranks > here);
+  if (more && ranks > 1 && here == 1)
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "--emit: the configuration has %d ranks, and a plan of a single device has no options for "
+                   "them: plan on a machine with two",
+                   ranks);
+  if (more && ranks > 1) c = *widest(plan);
+  if (more) c.devices = ranks;
+  job_t job = {.c = &c,
+               .gpus = strcmp(plan->backend, "cuda") == 0,
+               .saves = config->checkpoint.dir != NULL,
+               .hosts = &parallel->hosts};
+  place(&job, here);
+  if (job.nodes > 1 && !strcmp(form, "k8s"))
+    return ls_fail(ctx, LS_ERR_ARGUMENT,
+                   "--emit k8s: a Job is a pod on one node, and these ranks need %d: give --devices what one "
+                   "node has, or start mpirun (--emit mpirun) in an MPIJob of the MPI operator",
+                   job.nodes);
+  if (parallel->hosts.count > 0 && own.set_count < CLI_SETS_MAX)
+    own.sets[own.set_count++] = "parallel.hosts="; /* its own are those of the job, or mpirun's */
+  job.words = cli_planner_words(&plan->arena, &own, planned, &c);
+  job.line = cli_planner_command(&plan->arena, &own, planned, &c);
+  job.list = cli_hosts_list(&plan->arena, &parallel->hosts, c.devices);
+  job.agent = cli_hosts_agent(ctx, &plan->arena, parallel);
+  if (!job.words || !job.line || !job.list || !job.agent) return LS_ERR_MEMORY;
   for (int i = 0; i < LS_COUNT(forms); i++)
     if (strcmp(forms[i].name, form) == 0) forms[i].emit(&job);
   return LS_OK;

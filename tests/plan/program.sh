@@ -97,6 +97,19 @@ if command -v python3 >/dev/null && python3 -c 'import yaml' 2>/dev/null; then
   python3 -c 'import sys, yaml; yaml.safe_load(open(sys.argv[1]))["spec"]["template"]["spec"]["containers"][0]["command"]' "$work/k8s" ||
     fail "--emit k8s is no YAML"
 fi
+# Several hosts: as many nodes as its ranks need, and none of its names in a job that is given others.
+if [ "$(nproc)" -ge 2 ]; then
+  hosts='parallel.hosts=[{name: a, slots: 2}, {name: "fd00::7", slots: 2}, {name: c}]'
+  emitted sbatch --set "$hosts" --set parallel.ranks=4 --set train.checkpoint.dir=saved
+  has sbatch '^#SBATCH --nodes=2$' '^#SBATCH --ntasks=4$' '^#SBATCH --ntasks-per-node=2$' 'parallel.ranks=4 ' '--set parallel.hosts= .*--supervise' '^# not predicted'
+  emitted sbatch --set "$hosts"
+  has sbatch '^#SBATCH --nodes=3$' '^#SBATCH --ntasks=5$'
+  ! grep -q 'ntasks-per-node' "$work/sbatch" || fail "2, 2 and 1 tasks: $(cat "$work/sbatch")"
+  emitted mpirun --set "$hosts" --set parallel.ranks=3
+  has mpirun "^OMPI_MCA_plm_rsh_agent='/.* --shell ssh .* mpirun --bind-to none --host a:2,v6-fd00--7:1 -np 3 .*lockstep train"
+  sh -n "$work/mpirun" || fail "--emit mpirun over hosts is no command"
+  ! "$program" plan "$config" --emit k8s --set "$hosts" >"$work/out" 2>"$work/err" && grep -q 'a pod on one node, and these ranks need 3' "$work/err" || fail "--emit k8s over hosts: $(cat "$work/out" "$work/err")"
+fi
 if command -v python3 >/dev/null; then
   "$program" plan "$config" --policy thresholds --json >"$work/rules.json" || fail "--policy thresholds"
   [ "$(field "$work/rules.json" strategy)" = single_gpu ] || fail "the study's rules"

@@ -75,8 +75,7 @@ train: {batch: 40, steps: 30000, checkpoint: {dir: run, every_steps: 3000}}
 parallel: {backend: cpu, threads: 1, reproducible: true}
 Y
 cd "$work"
-"$program" plan c.yaml --emit sbatch --devices 2 >job.plan || fail "plan --emit sbatch"
-sed 's/--nodes=1/--nodes=2/' job.plan >job.sh
+"$program" plan c.yaml --emit sbatch --set 'parallel.hosts=[{name: a}, {name: b}]' >job.sh || fail "plan --emit sbatch"
 job=$(sbatch --parsable --output="$work/job.out" job.sh)
 until_true 60 "the job saves nothing" test -e run/step-000000003000
 cat >other.sh <<'S'
