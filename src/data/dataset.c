@@ -374,7 +374,9 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
       status = ls_images_open(ctx, config, want, norm, &r.labels, d);
       goto opened;
     }
-    if (status == LS_OK && ls_mapped_wanted(ctx, config, want, norm)) {
+    bool mapped = false;
+    if (status == LS_OK) status = ls_mapped_wanted(ctx, config, want, norm, &mapped);
+    if (mapped && status == LS_OK) {
       status = build_mapped(ctx, config, want, norm, &r, d);
       goto opened;
     }

@@ -9,29 +9,30 @@
 
 enum { PART_OF_MEMORY = 4, BLOCK = 256 };
 
-/* Bytes of all files that match; 0: some cannot be found. */
-static double size_of(ls_ctx_t *ctx, const char *path) {
+/* Adds the bytes of all files that match. One file that is not there has none: who reads it says so. */
+static ls_status_t add_size(ls_ctx_t *ctx, const char *path, double *bytes) {
   ls_arena_t arena;
   ls_strings_t files = {0};
   struct stat info;
-  double bytes = 0;
   ls_arena_init(&arena, ctx);
   bool there = ls_path_exists(path) || strpbrk(path, "*?[");
-  if (there && ls_files_find(&arena, path, &files) == LS_OK)
-    for (int i = 0; i < files.count; i++)
-      bytes += stat(files.v[i], &info) == 0 ? (double)info.st_size : 0;
+  ls_status_t status = there ? ls_files_find(&arena, path, &files) : LS_OK;
+  for (int i = 0; i < files.count; i++)
+    *bytes += stat(files.v[i], &info) == 0 ? (double)info.st_size : 0;
   ls_arena_release(&arena);
-  return bytes;
+  return status;
 }
 
-bool ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                      const ls_norm_t *norm) {
-  if (config->kind != LS_DATA_NPY || config->mapped == LS_MAPPED_FALSE) return false;
-  if (config->mapped == LS_MAPPED_TRUE) return true;
-  if (want->whole || (config->normalize && !norm)) return false;
+ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                             const ls_norm_t *norm, bool *wanted) {
+  *wanted = config->kind == LS_DATA_NPY && config->mapped == LS_MAPPED_TRUE;
+  if (config->kind != LS_DATA_NPY || config->mapped != LS_MAPPED_AUTO) return LS_OK;
+  if (want->whole || (config->normalize && !norm)) return LS_OK;
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_bytes > 0 &&
-         size_of(ctx, config->features) > (double)pages * (double)page_bytes / PART_OF_MEMORY;
+  double bytes = 0;
+  ls_status_t status = add_size(ctx, config->features, &bytes);
+  *wanted = pages > 0 && page_bytes > 0 && bytes > (double)pages * (double)page_bytes / PART_OF_MEMORY;
+  return status;
 }
 
 static ls_status_t open_file(ls_ctx_t *ctx, const char *path, ls_mapped_file_t *f) {

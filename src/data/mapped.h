@@ -18,9 +18,10 @@ struct ls_mapped {
   int files;
 };
 
-/* Whether the section's features stay in their files: asked for, or larger than a part of the memory and possible. */
-bool ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                      const ls_norm_t *norm);
+/* *wanted: whether the section's features stay in their files: asked for, or larger than a part of the memory and possible.
+ * LS_ERR_NOT_FOUND: no file matches. */
+ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                             const ls_norm_t *norm, bool *wanted);
 /* Opens the features of the section, and of its validation files behind them; r->features has their rows and widths
  * without values. LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
 ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,

@@ -122,10 +122,12 @@ static const ls_option_t parallel_rows[] = {
         .help = "Number of equal pieces into which a reproducible step cuts the global batch: a "
                 "power of two, divided evenly among the ranks. Another number gives other bits."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, fuse, .initial = "true",
-        .help =
-            "Fuse neighbouring ops that the backend can compute as one: on cuda, a linear layer and its "
-            "relu, a residual sum with its dropout and layer norm, batch norm and what follows it; and give "
-            "logits rows that products like. May change the rounding."),
+        .help = "Fuse neighbouring ops that the backend can compute as one: on cuda, a linear layer and its "
+                "relu, a residual sum with its dropout and layer norm, batch norm and what follows it, "
+                "the two "
+                "gradients of a value and of its mean (squeeze and excitation); and give logits rows that "
+                "products "
+                "like. May change the rounding."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, bind, .change = LS_CHANGE_IGNORED, .initial = "true",
         .help =
             "On a CPU, keep each rank on its own share of the node's processors if its threads fit there. "

@@ -149,6 +149,19 @@ static void what_cannot_stay_is_refused(void **state) {
   files_remove();
 }
 
+static void no_match_is_said_once(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  const ls_data_config_t config = {.kind = LS_DATA_NPY, .features = "none-*.npy", .targets = "none.npy"};
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_NOT_FOUND);
+  const char *first = strstr(said.messages, "none-*.npy");
+  assert_non_null(first);
+  assert_null(strstr(first + 1, "none-*.npy"));
+  said_close(&said);
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   said_t said;
@@ -163,8 +176,8 @@ static void every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(mapped_and_read_are_the_same),
-                                     cmocka_unit_test(what_cannot_stay_is_refused),
-                                     cmocka_unit_test(every_allocation_may_fail)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(mapped_and_read_are_the_same), cmocka_unit_test(what_cannot_stay_is_refused),
+      cmocka_unit_test(no_match_is_said_once), cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
