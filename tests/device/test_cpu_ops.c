@@ -503,8 +503,94 @@ static void rooms_of_convolutions_are_counted(void **state) {
   guarded_free(x);
 }
 
+/* ---- recurrent chains: of 13 samples together, and of each alone ---- */
+
+typedef struct {
+  const char *op;
+  int gates, in_count, out_count, w;
+  int width[5]; /* of the inputs' rows, in h; w and the bias have their own shapes */
+  int out[3];
+} chain_case_t;
+static const chain_case_t chains[] = {{"lstm_chain", 4, 2, 3, 1, {4, 0}, {1, 1, 4}},
+                                      {"gru_chain", 3, 3, 3, 1, {3, 0, 0}, {1, 3, 1}},
+                                      {"lstm_chain_dx", 4, 4, 1, 3, {1, 1, 4, 0}, {4}},
+                                      {"gru_chain_dx", 3, 5, 2, 4, {1, 1, 3, 1, 0}, {3, 3}}};
+enum { CHAIN_T = 3 };
+
+/* Of `n` samples from `first` on; in and out hold all of them. */
+static void run_chain(bed_t *bed, const chain_case_t *c, int64_t h, int64_t first, int64_t n, int back,
+                      float *const *in, float *const *out) {
+  ls_tensor_t from[5], to[3];
+  const ls_attrs_t attrs = {.i = {back}};
+  float *scratch = guarded(c->gates * h * ((h + 15) / 16 * 16) + (2 * n + 2) * h);
+  for (int i = 0; i < c->in_count; i++)
+    from[i] = i == c->w      ? (ls_tensor_t){in[i], LS_SHAPE(LS_F32, c->gates * h, h)}
+              : !c->width[i] ? (ls_tensor_t){in[i], LS_SHAPE(LS_F32, h)}
+                             : (ls_tensor_t){in[i] + first * CHAIN_T * c->width[i] * h,
+                                             LS_SHAPE(LS_F32, n, CHAIN_T, c->width[i] * h)};
+  for (int i = 0; i < c->out_count; i++)
+    to[i] =
+        (ls_tensor_t){out[i] + first * CHAIN_T * c->out[i] * h, LS_SHAPE(LS_F32, n, CHAIN_T, c->out[i] * h)};
+  bed_run(bed, c->op,
+          &(ls_kernel_args_t){.attrs = &attrs,
+                              .in = from,
+                              .in_count = c->in_count,
+                              .out = to,
+                              .out_count = c->out_count,
+                              .scratch = scratch});
+  guarded_check(scratch, c->gates * h * ((h + 15) / 16 * 16) + (2 * n + 2) * h);
+  guarded_free(scratch);
+}
+
+static void chain_check(bed_t *bed, const chain_case_t *c, int64_t h, int back) {
+  enum { N = 13, WAYS = 3 }; /* together, alone, by the portable loops */
+  ls_cpu_device_t *cpu = (ls_cpu_device_t *)bed->device;
+  const ls_simd_t *simd = cpu->simd, *list[LS_SIMD_MAX];
+  float *in[5], *out[WAYS][3];
+  ls_simd_list(list);
+  for (int i = 0; i < c->in_count; i++)
+    in[i] = random_floats(i == c->w     ? c->gates * h * h
+                          : c->width[i] ? N * CHAIN_T * c->width[i] * h
+                                        : h,
+                          1 + (uint64_t)i, i == c->w ? -0.2f : 0.1f, i == c->w ? 0.2f : 0.9f);
+  for (int way = 0; way < WAYS; way++) {
+    for (int i = 0; i < c->out_count; i++)
+      out[way][i] = guarded(N * CHAIN_T * c->out[i] * h);
+    for (int s = 0; way == 2 && list[s]; s++)
+      cpu->simd = list[s];
+    for (int64_t r = 0; r < N; r += way == 1 ? 1 : N)
+      run_chain(bed, c, h, r, way == 1 ? 1 : N, back, in, out[way]);
+    cpu->simd = simd;
+  }
+  for (int i = 0; i < c->out_count; i++) {
+    int64_t count = N * CHAIN_T * c->out[i] * h;
+    for (int way = 0; way < WAYS; way++)
+      guarded_check(out[way][i], count);
+    assert_memory_equal(out[0][i], out[1][i], (size_t)count * sizeof(float));
+    for (int64_t k = 0; k < count; k++)
+      assert_close(c->op, k, out[0][i][k], out[2][i][k], 2e-5);
+    for (int way = 0; way < WAYS; way++)
+      guarded_free(out[way][i]);
+  }
+  for (int i = 0; i < c->in_count; i++)
+    guarded_free(in[i]);
+}
+
+/* Widths of panels with one, two, three and four vectors, whole and not. */
+static void chain_body(bed_t *bed) {
+  static const int64_t widths[] = {1, 5, 16, 23, 32, 47, 50, 64, 100};
+  for (int k = 0; k < LS_COUNT(widths); k++)
+    for (int i = 0; i < LS_COUNT(chains); i++)
+      chain_check(bed, &chains[i], widths[k], k % 2);
+}
+static void bits_of_a_chain_depend_on_its_sample_alone(void **state) {
+  (void)state;
+  on_every_instruction_set(chain_body);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bits_of_a_chain_depend_on_its_sample_alone),
       cmocka_unit_test(maps_match),
       cmocka_unit_test(nan_passes_through),
       cmocka_unit_test(dropout_masks_are_exact),

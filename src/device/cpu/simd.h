@@ -18,6 +18,21 @@ typedef struct {
   float inv_sqrt_bias2; /* 1 / sqrt(bias2) */
 } ls_simd_adam_t;
 
+/* A recurrent chain (ls_op_lstm_chain, ls_op_gru_chain) or its gradient, of all samples. Packed weights have
+ * LS_SIMD_GRAIN units at a time. */
+enum { LS_SIMD_GRAIN = 48 };
+typedef struct {
+  int64_t t, h;
+  int gates; /* 4: LSTM, 3: GRU */
+  bool back;
+  const float *packed;
+  const float *x, *bias;     /* gates_x (n, t, gates h); b_hn of a GRU */
+  float *y, *state, *values; /* (n, t, h); c of an LSTM, m of a GRU; the gates */
+  const float *dy, *before;  /* before: c of an LSTM, y of a GRU */
+  float *carried;            /* (n, h): what the gradient carries from position to position */
+  float *dx, *dhidden;       /* (n, t, gates h), the same for an LSTM */
+} ls_simd_chain_t;
+
 typedef struct {
   const char *name;
 
@@ -34,20 +49,13 @@ typedef struct {
                      const float *b, int64_t ldb, float *y, int64_t ldy);
   /* sums[c] = sum over rows of a[r][c], begin <= c < end. */
   void (*column_sums)(int64_t rows, int64_t begin, int64_t end, const float *a, int64_t lda, float *sums);
-  /* to (cols, rows) = from (rows, cols) transposed. */
-  void (*transpose)(int64_t rows, int64_t cols, const float *from, int64_t from_ld, float *to, int64_t to_ld);
 
-  /* One position of one sample (ls_op_lstm_chain, ls_op_gru_chain). x: gates_x, a = w_hh h, h0 and c0: of the
-   * position before. dh: the gradient through the product; dc, kept: what is carried from position to position
-   * (inout). */
-  void (*lstm_cell)(int64_t h, const float *x, const float *a, const float *c0, float *gates, float *c,
-                    float *y);
-  void (*lstm_cell_dx)(int64_t h, const float *dy, const float *dh, const float *c, const float *c0,
-                       const float *gates, float *dc, float *dgates);
-  void (*gru_cell)(int64_t h, const float *x, const float *a, const float *b_hn, const float *h0,
-                   float *gates, float *m, float *y);
-  void (*gru_cell_dx)(int64_t h, const float *dy, const float *dh, const float *gates, const float *m,
-                      const float *h0, float *kept, float *dx, float *dhidden);
+  /* w_hh (gates h, h) in the order of chain or chain_dx: units [begin, end) rounded up to a multiple of the grain;
+   * `begin` is one. */
+  void (*pack)(int64_t h, int gates, int64_t begin, int64_t end, const float *w, float *packed);
+  void (*pack_dx)(int64_t h, int gates, int64_t begin, int64_t end, const float *w, float *packed);
+  void (*chain)(const ls_simd_chain_t *chain, int64_t begin, int64_t end);
+  void (*chain_dx)(const ls_simd_chain_t *chain, int64_t begin, int64_t end);
 
   /* Elementwise over `count`; out may be an input. */
   void (*relu)(int64_t count, const float *x, float *y);

@@ -10,7 +10,7 @@ INLINE void nn_tile(const int rows, const int vecs, const bool add, int skip, in
                     int64_t a_row, int64_t a_depth, const float *b, int64_t ldb, float *y, int64_t ldy) {
   vec_t sum[TILE_SUMS] = {0};
   for (int64_t k = 0; k < depth; k++) {
-    vec_t bv[TILE_VECS];
+    vec_t bv[4];
     UNROLL for (int c = 0; c < vecs; c++) bv[c] = load(b + k * ldb + c * LANES);
     UNROLL for (int r = 0; r < rows; r++) {
       vec_t av = all_lanes(a[r * a_row + k * a_depth]);

@@ -1,11 +1,20 @@
-/* One position of one sample of a recurrent chain; the formulas are those of the ops' plain versions
- * (graph/ops/lstm.c, gru.c). Outputs overlap no inputs. */
+/* Recurrent chains: one position of some samples (ls_simd_chain_t). A tile of samples and units is the product of what
+ * the samples' rows of the position before hold with packed weights, and then the cells of these units, while the sums
+ * are in the first-level cache; what the cells read is fetched during the product. A sample's bits depend on no other.
+ * The formulas are those of the ops' plain versions (graph/ops/lstm.c, gru.c). Gates of a sample are h elements apart.
+ * Outputs overlap no inputs. */
 
-static void lstm_cell(int64_t h, const float *x, const float *a, const float *c0, float *restrict gates,
-                      float *restrict c, float *restrict y) {
-  for (int64_t e = 0; e < h; e++) {
-    float i = sigmoid_of(x[e] + a[e]), f = sigmoid_of(x[h + e] + a[h + e]);
-    float g = tanh_of(x[2 * h + e] + a[2 * h + e]), o = sigmoid_of(x[3 * h + e] + a[3 * h + e]);
+enum { LSTM_GATES = 4, GRU_GATES = 3 };
+
+/* Inlined, the loops below are no longer known to be free of aliases, and become no vectors. */
+#define NOINLINE static __attribute__((noinline))
+
+/* Of `count` units; a: sums of the product, whose gates are `lda` apart. */
+NOINLINE void lstm_cell(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
+                        const float *c0, float *restrict gates, float *restrict c, float *restrict y) {
+  for (int64_t e = 0; e < count; e++) {
+    float i = sigmoid_of(x[e] + a[e]), f = sigmoid_of(x[h + e] + a[lda + e]);
+    float g = tanh_of(x[2 * h + e] + a[2 * lda + e]), o = sigmoid_of(x[3 * h + e] + a[3 * lda + e]);
     float state = f * c0[e] + i * g;
     gates[e] = i;
     gates[h + e] = f;
@@ -16,9 +25,9 @@ static void lstm_cell(int64_t h, const float *x, const float *a, const float *c0
   }
 }
 
-static void lstm_cell_dx(int64_t h, const float *dy, const float *dh, const float *c, const float *c0,
-                         const float *gates, float *restrict dc, float *restrict d) {
-  for (int64_t e = 0; e < h; e++) {
+NOINLINE void lstm_cell_dx(int64_t count, int64_t h, const float *dy, const float *dh, const float *c,
+                           const float *c0, const float *gates, float *restrict dc, float *restrict d) {
+  for (int64_t e = 0; e < count; e++) {
     float i = gates[e], f = gates[h + e], g = gates[2 * h + e], o = gates[3 * h + e], q = tanh_of(c[e]);
     float up = dy[e] + dh[e], state = dc[e] + up * o * (1 - q * q);
     d[e] = state * g * i * (1 - i);
@@ -29,11 +38,12 @@ static void lstm_cell_dx(int64_t h, const float *dy, const float *dh, const floa
   }
 }
 
-static void gru_cell(int64_t h, const float *x, const float *a, const float *b_hn, const float *h0,
-                     float *restrict gates, float *restrict m, float *restrict y) {
-  for (int64_t e = 0; e < h; e++) {
-    float r = sigmoid_of(x[e] + a[e]), z = sigmoid_of(x[h + e] + a[h + e]), inner = a[2 * h + e] + b_hn[e];
-    float n = tanh_of(x[2 * h + e] + r * inner);
+NOINLINE void gru_cell(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
+                       const float *b_hn, const float *h0, float *restrict gates, float *restrict m,
+                       float *restrict y) {
+  for (int64_t e = 0; e < count; e++) {
+    float r = sigmoid_of(x[e] + a[e]), z = sigmoid_of(x[h + e] + a[lda + e]);
+    float inner = a[2 * lda + e] + b_hn[e], n = tanh_of(x[2 * h + e] + r * inner);
     gates[e] = r;
     gates[h + e] = z;
     gates[2 * h + e] = n;
@@ -43,9 +53,10 @@ static void gru_cell(int64_t h, const float *x, const float *a, const float *b_h
 }
 
 /* kept: the gradient that reaches the position before past the product. */
-static void gru_cell_dx(int64_t h, const float *dy, const float *dh, const float *gates, const float *m,
-                        const float *h0, float *restrict kept, float *restrict dx, float *restrict dhidden) {
-  for (int64_t e = 0; e < h; e++) {
+NOINLINE void gru_cell_dx(int64_t count, int64_t h, const float *dy, const float *dh, const float *gates,
+                          const float *m, const float *h0, float *restrict kept, float *restrict dx,
+                          float *restrict dhidden) {
+  for (int64_t e = 0; e < count; e++) {
     float r = gates[e], z = gates[h + e], n = gates[2 * h + e], up = dy[e] + dh[e] + kept[e];
     float inner = up * (1 - z) * (1 - n * n), reset = inner * m[e] * r * (1 - r);
     float update = up * (h0[e] - n) * z * (1 - z);
@@ -55,4 +66,164 @@ static void gru_cell_dx(int64_t h, const float *dy, const float *dh, const float
     dhidden[2 * h + e] = inner * r;
     kept[e] = up * z;
   }
+}
+
+static const float no_state[TILE_SUMS * LANES];
+
+INLINE int64_t row_at(const ls_simd_chain_t *k, int64_t r, int64_t s) {
+  return r * k->t + (k->back ? k->t - 1 - s : s);
+}
+
+/* The cache lines of `count` units of `parts` gates. */
+INLINE void fetch(const float *p, int parts, int64_t h, int64_t count) {
+  for (int g = 0; g < parts; g++)
+    for (int64_t e = 0; e < count; e += 16)
+      __builtin_prefetch(p + g * h + e);
+}
+
+/* ---- Forwards: a vector of units, all gates of them ---- */
+
+static void pack(int64_t h, int gates, int64_t begin, int64_t end, const float *w, float *packed) {
+  for (int64_t u = begin; u < end; u += LANES) {
+    float *panel = packed + u * gates * h;
+    int64_t count = h - u < LANES ? h - u : LANES;
+    if (count < LANES) memset(panel, 0, (size_t)(gates * h * LANES) * sizeof *panel);
+    for (int g = 0; g < gates; g++)
+      transpose(count, h, w + (g * h + u) * h, h, panel + g * LANES, gates * LANES);
+  }
+}
+
+INLINE void cells(const ls_simd_chain_t *k, const int gates, int64_t count, int64_t s, int64_t r, int64_t u,
+                  const float *a) {
+  const int64_t h = k->h, row = row_at(k, r, s), at = row * h + u, gates_at = row * gates * h + u;
+  const float *before =
+      s == 0 ? no_state : (gates == LSTM_GATES ? k->state : k->y) + row_at(k, r, s - 1) * h + u;
+  if (gates == LSTM_GATES)
+    lstm_cell(count, h, k->x + gates_at, a, LANES, before, k->values + gates_at, k->state + at, k->y + at);
+  else
+    gru_cell(count, h, k->x + gates_at, a, LANES, k->bias + u, before, k->values + gates_at, k->state + at,
+             k->y + at);
+}
+
+INLINE void forward_tile(const ls_simd_chain_t *k, const int gates, const int rows, int64_t s, int64_t r,
+                         int64_t u) {
+  const int64_t h = k->h, count = h - u < LANES ? h - u : LANES;
+  float a[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES))) = {0};
+  for (int i = 0; i < rows; i++) {
+    int64_t row = row_at(k, r + i, s);
+    fetch(k->x + row * gates * h + u, gates, h, count);
+    fetch(k->values + row * gates * h + u, gates, h, count);
+    fetch(k->state + row * h + u, 1, h, count);
+    fetch(k->y + row * h + u, 1, h, count);
+  }
+  if (s > 0)
+    nn_tile(rows, gates, false, 0, h, k->y + row_at(k, r, s - 1) * h, k->t * h, 1, k->packed + u * gates * h,
+            gates * LANES, a, gates * LANES);
+  for (int i = 0; i < rows; i++)
+    cells(k, gates, count, s, r + i, u, a + i * gates * LANES);
+}
+
+INLINE void forward(const ls_simd_chain_t *k, const int gates, int64_t begin, int64_t end) {
+  const int rows = TILE_SUMS / gates;
+  for (int64_t s = 0; s < k->t; s++)
+    for (int64_t u = 0; u < k->h; u += LANES) {
+      int64_t r = begin;
+      for (; r + rows <= end; r += rows)
+        forward_tile(k, gates, rows, s, r, u);
+      for (; r + 2 <= end; r += 2)
+        forward_tile(k, gates, 2, s, r, u);
+      if (r < end) forward_tile(k, gates, 1, s, r, u);
+    }
+}
+
+static void chain(const ls_simd_chain_t *k, int64_t begin, int64_t end) {
+  if (k->gates == LSTM_GATES)
+    forward(k, LSTM_GATES, begin, end);
+  else
+    forward(k, GRU_GATES, begin, end);
+}
+
+/* ---- Backwards: TILE_VECS vectors of units, or fewer at the end ---- */
+
+INLINE int vecs_at(int64_t h, int64_t u) {
+  int64_t left = (h - u + LANES - 1) / LANES;
+  return left == TILE_VECS + 1 ? (TILE_VECS + 1) / 2 : left < TILE_VECS ? (int)left : TILE_VECS;
+}
+
+/* Of panels that begin in [begin, end). */
+static void pack_dx(int64_t h, int gates, int64_t begin, int64_t end, const float *w, float *packed) {
+  for (int64_t u = 0; u < end; u += vecs_at(h, u) * LANES) {
+    int64_t width = vecs_at(h, u) * LANES, count = h - u < width ? h - u : width;
+    if (u < begin) continue;
+    for (int64_t k = 0; k < gates * h; k++) {
+      float *to = packed + u * gates * h + k * width;
+      memcpy(to, w + k * h + u, (size_t)count * sizeof *to);
+      memset(to + count, 0, (size_t)(width - count) * sizeof *to);
+    }
+  }
+}
+
+INLINE void cells_dx(const ls_simd_chain_t *k, const int gates, int64_t count, int64_t s, int64_t r,
+                     int64_t u, const float *dh) {
+  const int64_t h = k->h, row = row_at(k, r, s), at = row * h + u, gates_at = row * gates * h + u;
+  const float *before = s == 0 ? no_state : k->before + row_at(k, r, s - 1) * h + u;
+  float *carried = k->carried + r * h + u;
+  if (gates == LSTM_GATES)
+    lstm_cell_dx(count, h, k->dy + at, dh, k->state + at, before, k->values + gates_at, carried,
+                 k->dx + gates_at);
+  else
+    gru_cell_dx(count, h, k->dy + at, dh, k->values + gates_at, k->state + at, before, carried,
+                k->dx + gates_at, k->dhidden + gates_at);
+}
+
+INLINE void dx_tile(const ls_simd_chain_t *k, const int gates, const int rows, const int vecs, int64_t s,
+                    int64_t r, int64_t u) {
+  const int64_t h = k->h, width = gates * h, count = h - u < vecs * LANES ? h - u : vecs * LANES;
+  float dh[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES))) = {0};
+  for (int i = 0; i < rows; i++) {
+    int64_t row = row_at(k, r + i, s);
+    fetch(k->values + row * width + u, gates, h, count);
+    fetch(k->dx + row * width + u, gates, h, count);
+    if (gates == GRU_GATES) fetch(k->dhidden + row * width + u, gates, h, count);
+    fetch(k->dy + row * h + u, 1, h, count);
+    fetch(k->state + row * h + u, 1, h, count);
+    if (s > 0) fetch(k->before + row_at(k, r + i, s - 1) * h + u, 1, h, count);
+  }
+  if (s + 1 < k->t)
+    nn_tile(rows, vecs, false, 0, width, k->dhidden + row_at(k, r, s + 1) * width, k->t * width, 1,
+            k->packed + u * width, vecs * LANES, dh, vecs * LANES);
+  for (int i = 0; i < rows; i++)
+    cells_dx(k, gates, count, s, r + i, u, dh + i * vecs * LANES);
+}
+
+INLINE void dx_panel(const ls_simd_chain_t *k, const int gates, const int vecs, int64_t s, int64_t begin,
+                     int64_t end, int64_t u) {
+  int64_t r = begin;
+  for (; r + TILE_ROWS <= end; r += TILE_ROWS)
+    dx_tile(k, gates, TILE_ROWS, vecs, s, r, u);
+  for (; r + 2 <= end; r += 2)
+    dx_tile(k, gates, 2, vecs, s, r, u);
+  if (r < end) dx_tile(k, gates, 1, vecs, s, r, u);
+}
+
+INLINE void backward(const ls_simd_chain_t *k, const int gates, int64_t begin, int64_t end) {
+  memset(k->carried + begin * k->h, 0, (size_t)((end - begin) * k->h) * sizeof(float));
+  for (int64_t s = k->t - 1; s >= 0; s--)
+    for (int64_t u = 0; u < k->h;) {
+      int vecs = vecs_at(k->h, u);
+      if (vecs == TILE_VECS)
+        dx_panel(k, gates, TILE_VECS, s, begin, end, u);
+      else if (vecs == 2)
+        dx_panel(k, gates, 2, s, begin, end, u);
+      else
+        dx_panel(k, gates, 1, s, begin, end, u);
+      u += vecs * LANES;
+    }
+}
+
+static void chain_dx(const ls_simd_chain_t *k, int64_t begin, int64_t end) {
+  if (k->gates == LSTM_GATES)
+    backward(k, LSTM_GATES, begin, end);
+  else
+    backward(k, GRU_GATES, begin, end);
 }

@@ -37,17 +37,21 @@ int64_t ls_chain_dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const l
   return ls_shape_count(&in[2]) * (2 * in[0].dim[2] + 8);
 }
 
+static int64_t packed_floats(int64_t width, int64_t h) {
+  return width * ((h + 15) / 16 * 16);
+}
+
 size_t ls_chain_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)out;
-  return (size_t)(ls_shape_count(&in[1]) + in[0].dim[0] * in[0].dim[2]) * sizeof(float);
+  return (size_t)packed_floats(in[1].dim[0], in[1].dim[1]) * sizeof(float);
 }
 
 size_t ls_chain_dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)out;
-  int64_t states = 2 * in[0].dim[0] + 2;
-  return (size_t)(states * in[0].dim[2]) * sizeof(float);
+  int64_t h = in[0].dim[2], states = 2 * in[0].dim[0] + 2;
+  return (size_t)(packed_floats(in[2].dim[2], h) + states * h) * sizeof(float);
 }
 
 /* ---- shift_positions ---- */
