@@ -178,15 +178,22 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
 /* Rows [begin, end) of dw and db: this part of dy is summed just before the product reads it again. */
 static void few_dwb(const void *arg, int64_t begin, int64_t end) {
   const linear_t *p = arg;
-  p->simd->column_sums(p->n, begin, end, p->dy, p->o, p->db);
+  p->simd->column_sums(p->n, begin, end, p->dy, p->o, false, p->db);
   p->simd->product_tn(begin, end, p->i, p->n, p->dy, p->o, p->x, p->i, p->dw, p->i);
 }
 
+/* In blocks of rows, which are summed while the caches hold them. */
 static void many_dwb(const void *arg, int64_t begin, int64_t end) {
+  enum { BLOCK = 256 };
   const linear_t *p = arg;
-  p->simd->column_sums(p->n, begin, end, p->dy, p->o, p->db);
-  ls_cpu_gemm(true, false, end - begin, p->i, p->n, p->dy + begin, p->o, p->x, p->i, 0, p->dw + begin * p->i,
-              p->i);
+  for (int64_t r = 0; r < p->n; r += BLOCK) {
+    int64_t rows = p->n - r < 2 * BLOCK ? p->n - r : BLOCK;
+    const float *dy = p->dy + r * p->o;
+    p->simd->column_sums(rows, begin, end, dy, p->o, r > 0, p->db);
+    ls_cpu_gemm(true, false, end - begin, p->i, rows, dy + begin, p->o, p->x + r * p->i, p->i, r > 0,
+                p->dw + begin * p->i, p->i);
+    if (rows > BLOCK) break;
+  }
 }
 
 static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {

@@ -106,7 +106,7 @@ static void sum_columns(const void *arg, int64_t begin, int64_t end) {
     float some[SUM_COLUMNS];
     for (int64_t r = 0; r < p->rows; r += SUM_ROWS) {
       int64_t rows = p->rows - r < SUM_ROWS ? p->rows - r : SUM_ROWS;
-      p->simd->column_sums(rows, 0, count, p->dy + r * p->width + c, p->width, some);
+      p->simd->column_sums(rows, 0, count, p->dy + r * p->width + c, p->width, false, some);
       for (int64_t k = 0; k < count; k++)
         sum[k] += some[k];
     }

@@ -47,8 +47,9 @@ typedef struct {
                      const float *b, int64_t ldb, float *y, int64_t ldy);
   void (*product_tn)(int64_t begin, int64_t end, int64_t cols, int64_t depth, const float *a, int64_t lda,
                      const float *b, int64_t ldb, float *y, int64_t ldy);
-  /* sums[c] = sum over rows of a[r][c], begin <= c < end. */
-  void (*column_sums)(int64_t rows, int64_t begin, int64_t end, const float *a, int64_t lda, float *sums);
+  /* sums[c] (+)= sum over rows of a[r][c], begin <= c < end. */
+  void (*column_sums)(int64_t rows, int64_t begin, int64_t end, const float *a, int64_t lda, bool add,
+                      float *sums);
 
   /* w_hh (gates h, h) in the order of chain or chain_dx: units [begin, end) rounded up to a multiple of the grain;
    * `begin` is one. */

@@ -106,8 +106,9 @@ static void product_tn(int64_t begin, int64_t end, int64_t cols, int64_t depth, 
   nn_rows(false, end - begin, cols, depth, a + begin, 1, lda, b, ldb, y + begin * ldy, ldy);
 }
 
-static void column_sums(int64_t rows, int64_t begin, int64_t end, const float *a, int64_t lda, float *sums) {
-  for (int64_t c = begin; c < end; c++)
+static void column_sums(int64_t rows, int64_t begin, int64_t end, const float *a, int64_t lda, bool add,
+                        float *sums) {
+  for (int64_t c = begin; !add && c < end; c++)
     sums[c] = 0;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = begin; c < end; c++)

@@ -9,20 +9,24 @@ enum { LSTM_GATES = 4, GRU_GATES = 3 };
 /* Inlined, the loops below are no longer known to be free of aliases, and become no vectors. */
 #define NOINLINE static __attribute__((noinline))
 
-/* Of `count` units; a: sums of the product, whose gates are `lda` apart. */
-NOINLINE void lstm_cell(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
-                        const float *c0, float *restrict gates, float *restrict c, float *restrict y) {
+/* Of `count` units; a: sums of the product, whose gates are `lda` apart. Cells come in two halves, first that of all
+ * rows of a tile: a function of a function has twice the latency, and neighbouring rows can hide only one. */
+NOINLINE void lstm_gates(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
+                         const float *c0, float *restrict gates, float *restrict c) {
   for (int64_t e = 0; e < count; e++) {
     float i = sigmoid_of(x[e] + a[e]), f = sigmoid_of(x[h + e] + a[lda + e]);
     float g = tanh_of(x[2 * h + e] + a[2 * lda + e]), o = sigmoid_of(x[3 * h + e] + a[3 * lda + e]);
-    float state = f * c0[e] + i * g;
     gates[e] = i;
     gates[h + e] = f;
     gates[2 * h + e] = g;
     gates[3 * h + e] = o;
-    c[e] = state;
-    y[e] = o * tanh_of(state);
+    c[e] = f * c0[e] + i * g;
   }
+}
+
+NOINLINE void lstm_output(int64_t count, const float *o, const float *c, float *restrict y) {
+  for (int64_t e = 0; e < count; e++)
+    y[e] = o[e] * tanh_of(c[e]);
 }
 
 NOINLINE void lstm_cell_dx(int64_t count, int64_t h, const float *dy, const float *dh, const float *c,
@@ -38,16 +42,21 @@ NOINLINE void lstm_cell_dx(int64_t count, int64_t h, const float *dy, const floa
   }
 }
 
-NOINLINE void gru_cell(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
-                       const float *b_hn, const float *h0, float *restrict gates, float *restrict m,
-                       float *restrict y) {
+NOINLINE void gru_gates(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
+                        const float *b_hn, float *restrict gates, float *restrict m) {
   for (int64_t e = 0; e < count; e++) {
-    float r = sigmoid_of(x[e] + a[e]), z = sigmoid_of(x[h + e] + a[lda + e]);
-    float inner = a[2 * lda + e] + b_hn[e], n = tanh_of(x[2 * h + e] + r * inner);
-    gates[e] = r;
-    gates[h + e] = z;
-    gates[2 * h + e] = n;
-    m[e] = inner;
+    gates[e] = sigmoid_of(x[e] + a[e]);
+    gates[h + e] = sigmoid_of(x[h + e] + a[lda + e]);
+    m[e] = a[2 * lda + e] + b_hn[e];
+  }
+}
+
+/* gates: those of r. */
+NOINLINE void gru_output(int64_t count, int64_t h, const float *x, const float *m, const float *h0,
+                         const float *gates, float *restrict fresh, float *restrict y) {
+  for (int64_t e = 0; e < count; e++) {
+    float r = gates[e], z = gates[h + e], n = tanh_of(x[2 * h + e] + r * m[e]);
+    fresh[e] = n;
     y[e] = (1 - z) * n + z * h0[e];
   }
 }
@@ -93,34 +102,38 @@ static void pack(int64_t h, int gates, int64_t begin, int64_t end, const float *
   }
 }
 
-INLINE void cells(const ls_simd_chain_t *k, const int gates, int64_t count, int64_t s, int64_t r, int64_t u,
-                  const float *a) {
-  const int64_t h = k->h, row = row_at(k, r, s), at = row * h + u, gates_at = row * gates * h + u;
-  const float *before =
-      s == 0 ? no_state : (gates == LSTM_GATES ? k->state : k->y) + row_at(k, r, s - 1) * h + u;
-  if (gates == LSTM_GATES)
-    lstm_cell(count, h, k->x + gates_at, a, LANES, before, k->values + gates_at, k->state + at, k->y + at);
-  else
-    gru_cell(count, h, k->x + gates_at, a, LANES, k->bias + u, before, k->values + gates_at, k->state + at,
-             k->y + at);
-}
-
 INLINE void forward_tile(const ls_simd_chain_t *k, const int gates, const int rows, int64_t s, int64_t r,
                          int64_t u) {
-  const int64_t h = k->h, count = h - u < LANES ? h - u : LANES;
-  float a[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES))) = {0};
+  const int64_t h = k->h, width = gates * h, count = h - u < LANES ? h - u : LANES;
+  float a[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES)));
+  const float *state = gates == LSTM_GATES ? k->state : k->y;
   for (int i = 0; i < rows; i++) {
     int64_t row = row_at(k, r + i, s);
-    fetch(k->x + row * gates * h + u, gates, h, count);
-    fetch(k->values + row * gates * h + u, gates, h, count);
+    fetch(k->x + row * width + u, gates, h, count);
+    fetch(k->values + row * width + u, gates, h, count);
     fetch(k->state + row * h + u, 1, h, count);
     fetch(k->y + row * h + u, 1, h, count);
   }
   if (s > 0)
-    nn_tile(rows, gates, false, 0, h, k->y + row_at(k, r, s - 1) * h, k->t * h, 1, k->packed + u * gates * h,
+    nn_tile(rows, gates, false, 0, h, k->y + row_at(k, r, s - 1) * h, k->t * h, 1, k->packed + u * width,
             gates * LANES, a, gates * LANES);
-  for (int i = 0; i < rows; i++)
-    cells(k, gates, count, s, r + i, u, a + i * gates * LANES);
+  else
+    memset(a, 0, sizeof a);
+  for (int half = 0; half < 2; half++)
+    for (int i = 0; i < rows; i++) {
+      const int64_t row = row_at(k, r + i, s), at = row * h + u;
+      const float *before = s == 0 ? no_state : state + row_at(k, r + i, s - 1) * h + u,
+                  *x = k->x + row * width + u, *sums = a + i * gates * LANES;
+      float *values = k->values + row * width + u;
+      if (gates == LSTM_GATES && half == 0)
+        lstm_gates(count, h, x, sums, LANES, before, values, k->state + at);
+      else if (gates == LSTM_GATES)
+        lstm_output(count, values + 3 * h, k->state + at, k->y + at);
+      else if (half == 0)
+        gru_gates(count, h, x, sums, LANES, k->bias + u, values, k->state + at);
+      else
+        gru_output(count, h, x, k->state + at, before, values, values + 2 * h, k->y + at);
+    }
 }
 
 INLINE void forward(const ls_simd_chain_t *k, const int gates, int64_t begin, int64_t end) {
@@ -130,6 +143,8 @@ INLINE void forward(const ls_simd_chain_t *k, const int gates, int64_t begin, in
       int64_t r = begin;
       for (; r + rows <= end; r += rows)
         forward_tile(k, gates, rows, s, r, u);
+      for (; rows > 4 && r + 4 <= end; r += 4)
+        forward_tile(k, gates, 4, s, r, u);
       for (; r + 2 <= end; r += 2)
         forward_tile(k, gates, 2, s, r, u);
       if (r < end) forward_tile(k, gates, 1, s, r, u);
@@ -179,7 +194,7 @@ INLINE void cells_dx(const ls_simd_chain_t *k, const int gates, int64_t count, i
 INLINE void dx_tile(const ls_simd_chain_t *k, const int gates, const int rows, const int vecs, int64_t s,
                     int64_t r, int64_t u) {
   const int64_t h = k->h, width = gates * h, count = h - u < vecs * LANES ? h - u : vecs * LANES;
-  float dh[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES))) = {0};
+  float dh[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES)));
   for (int i = 0; i < rows; i++) {
     int64_t row = row_at(k, r + i, s);
     fetch(k->values + row * width + u, gates, h, count);
@@ -192,6 +207,8 @@ INLINE void dx_tile(const ls_simd_chain_t *k, const int gates, const int rows, c
   if (s + 1 < k->t)
     nn_tile(rows, vecs, false, 0, width, k->dhidden + row_at(k, r, s + 1) * width, k->t * width, 1,
             k->packed + u * width, vecs * LANES, dh, vecs * LANES);
+  else
+    memset(dh, 0, sizeof dh);
   for (int i = 0; i < rows; i++)
     cells_dx(k, gates, count, s, r + i, u, dh + i * vecs * LANES);
 }
@@ -201,6 +218,8 @@ INLINE void dx_panel(const ls_simd_chain_t *k, const int gates, const int vecs, 
   int64_t r = begin;
   for (; r + TILE_ROWS <= end; r += TILE_ROWS)
     dx_tile(k, gates, TILE_ROWS, vecs, s, r, u);
+  for (; TILE_ROWS > 4 && r + 4 <= end; r += 4)
+    dx_tile(k, gates, 4, vecs, s, r, u);
   for (; r + 2 <= end; r += 2)
     dx_tile(k, gates, 2, vecs, s, r, u);
   if (r < end) dx_tile(k, gates, 1, vecs, s, r, u);
