@@ -200,7 +200,8 @@ static void join_norms(ls_graph_t *graph) {
     int conv = norm->op == &ls_op_bn_apply ? graph->tensors[norm->in[0]].producer : -1;
     if (conv < 0 || graph->nodes[conv].op != &ls_op_conv2d_int8) continue;
     const ls_graph_node_t *c = &graph->nodes[conv];
-    if (graph->nodes[graph->tensors[c->in[2]].producer].op != &ls_op_fill) continue;
+    const int bias = graph->tensors[c->in[2]].producer; /* -1: a parameter */
+    if (bias < 0 || graph->nodes[bias].op != &ls_op_fill) continue;
     const ls_tensor_id_t in[] = {c->in[0], c->in[1], norm->in[1], norm->in[2], norm->in[3], norm->in[4]};
     const ls_attrs_t attrs = c->attrs;
     ls_graph_replace(graph, 2, (int[]){conv, i}, &ls_op_conv2d_int8_norm, &attrs, 6, in, norm->out);
