@@ -173,7 +173,7 @@ static void classes(ls_graph_t *g) {
   ls_tensor_id_t c = ls_graph_param(g, "c", LS_SHAPE(LS_F32, CHANNELS), (ls_init_t){0});
   ls_tensor_id_t w = ls_graph_param(g, "w", LS_SHAPE(LS_F32, CLASSES, CHANNELS), (ls_init_t){0});
   ls_tensor_id_t b = ls_graph_param(g, "b", LS_SHAPE(LS_F32, CLASSES), (ls_init_t){0});
-  ls_tensor_id_t out[2], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, v, c}, NULL);
+  ls_tensor_id_t out[3], y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){x, v, c}, NULL);
   y = ls_graph_op(g, &ls_op_linear, NULL, 3, (ls_tensor_id_t[]){y, w, b}, NULL);
   y = ls_graph_op(g, &ls_op_reshape, &positions, 1, &y, NULL);
   y = ls_graph_op(g, &ls_op_reshape, &sample, 1, &y, NULL);
