@@ -83,6 +83,29 @@ static void test_exact_images_give_the_same_bits(void **state) {
   }
 }
 
+/* Twelve samples of three ranks in three micro-batches: the last one has none. */
+static void test_batch_norm_of_no_rows(void **state) {
+  (void)state;
+  static const char *const backends[] = {"ref", "cpu"};
+  for (int b = 0; b < LS_COUNT(backends); b++) {
+    char config[512];
+    snprintf(config, sizeof config,
+             "model: {input: [4, 4, 2], loss: mse, layers: [conv2d: {filters: 4, kernel: 3}, batch_norm: {}, "
+             "dense: {units: 2}]}\n"
+             "data: {kind: synthetic, samples: 48}\n"
+             "train: {batch: 12, steps: 8, accumulate: 3}\n"
+             "parallel: {strategy: ddp, backend: %s, threads: 1}\n",
+             backends[b]);
+    sim_result_t result;
+    sim_train(&(sim_run_t){.text = config, .ranks = 3}, &result);
+    assert_string_equal(result.error, "");
+    assert_true(isfinite(result.loss[7]) && result.loss[7] != result.loss[0]);
+    for (int64_t i = 0; i < result.param_count; i++)
+      assert_true(isfinite(result.param[i]));
+    ls_free(result.param);
+  }
+}
+
 static const char mlp[] =
     "model: {input: [20], loss: mse, layers: [{dense: {units: 32, activation: relu, dropout: 0.2}}, "
     "{dense: {units: 16, activation: tanh}}, {dense: {units: 3}}]}\n"
@@ -242,6 +265,7 @@ int main(void) {
                                      cmocka_unit_test(test_the_first_step_is_no_speed),
                                      cmocka_unit_test(test_exact_data_gives_the_same_bits),
                                      cmocka_unit_test(test_exact_images_give_the_same_bits),
+                                     cmocka_unit_test(test_batch_norm_of_no_rows),
                                      cmocka_unit_test(test_sgd_differs_by_rounding),
                                      cmocka_unit_test(test_adam_loss_curves_agree),
                                      cmocka_unit_test(test_uneven_shares_evaluate_every_sample_once),

@@ -260,7 +260,8 @@ static ls_status_t bn_add_act_back_sums(ls_stream_t *stream, args_t args) {
 __global__ void bn_moments_kernel(const float *sums, const float *shift, double eps, double momentum,
                                   float *mean, float *rstd, float *running_mean, float *running_var,
                                   int64_t channels) {
-  double count = sums[0], widen = count > 1 ? count / (count - 1) : 1;
+  double count = sums[0] > 0 ? sums[0] : 1, widen = count > 1 ? count / (count - 1) : 1;
+  if (!(sums[0] > 0)) momentum = 0; // nothing counts
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
     double d = sums[1 + c] / count, v = sums[1 + channels + c] / count - d * d;
     if (v < 0) v = 0;

@@ -85,10 +85,11 @@ static ls_status_t moments_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return status;
 }
 
-/* Channel k's moments, of sums around the shift; the variance. */
+/* Channel k's moments, of sums around the shift; the variance. Where nothing counts, as in a micro-batch without rows, all
+ * sums are 0: the mean is the shift, the variance 0. */
 static float moments(const ls_kernel_args_t *args, int64_t c, int64_t k, float shift) {
   const float *sums = ls_in_f32(args, 0);
-  double count = sums[0], d = sums[1 + k] / count, variance = sums[1 + c + k] / count - d * d;
+  double count = fmax(sums[0], 1), d = sums[1 + k] / count, variance = sums[1 + c + k] / count - d * d;
   if (variance < 0) variance = 0;
   ls_out_f32(args, 0)[k] = (float)(shift + d);
   ls_out_f32(args, 1)[k] = (float)(1 / sqrt(variance + args->attrs->f[0]));
@@ -117,7 +118,8 @@ static ls_status_t track_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_
 
 static ls_status_t track_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
-  double count = *ls_in_f32(args, 0), part = args->attrs->f[1], wide = count > 1 ? count / (count - 1) : 1;
+  double count = *ls_in_f32(args, 0), part = count > 0 ? args->attrs->f[1] : 0;
+  double wide = count > 1 ? count / (count - 1) : 1;
   int64_t c = args->out[0].shape.dim[0];
   for (int64_t k = 0; k < c; k++) {
     float *m = &ls_out_f32(args, 2)[k], *v = &ls_out_f32(args, 3)[k], variance = moments(args, c, k, *m);
@@ -274,6 +276,7 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
 #define POS(n)   LS_CASE_F32(0.5, 1.5, n)
 #define PART(n)  LS_CASE_F32(-1, 1, n) /* weights: about half of the samples are padding */
 #define COUNT(c) LS_CASE_F32(9, 10, 1 + 2 * (c))
+#define NONE(c)  LS_CASE_F32(0, 0, 1 + 2 * (c))
 static const ls_op_case_t sums_cases[] = {
     {"one", 3, {X(1, 1), POS(1), X(1)}, {{0}}, 2e-6, 0},
     {"odd", 3, {X(5, 7), PART(5), X(7)}, {{0}}, 2e-6, 0},
@@ -295,11 +298,13 @@ static const ls_op_case_t moments_cases[] = {
     {"one", 2, {COUNT(1), X(1)}, {.f = {1e-5}}, 2e-6, 0},
     {"odd", 2, {COUNT(7), X(7)}, {.f = {1e-5}}, 2e-6, 0},
     {"beyond a vector", 2, {COUNT(67), X(67)}, {.f = {0.5}}, 2e-6, 0},
+    {"nothing counts", 2, {NONE(5), X(5)}, {.f = {1e-5}}, 2e-6, 0},
 };
 static const ls_op_case_t track_cases[] = {
     {"one", 1, {COUNT(1)}, {.f = {1e-5, 0.1}}, 2e-6, 0},
     {"odd", 1, {COUNT(7)}, {.f = {1e-5, 1}}, 2e-6, 0},
     {"beyond a vector", 1, {COUNT(67)}, {.f = {0.5, 0.01}}, 2e-6, 0},
+    {"nothing counts", 1, {NONE(5)}, {.f = {1e-5, 0.1}}, 2e-6, 0},
 };
 static const ls_op_case_t rsqrt_cases[] = {
     {"one", 1, {POS(1)}, {.f = {1e-5}}, 2e-6, 0},
