@@ -27,8 +27,10 @@ const cli_extra_t bench_flags[] = {
     [BENCH_WARMUP] = {"--warmup", "N", "Steps before the measured ones, which do not count (default 10)."},
     [BENCH_PER_PROCESS] = {"--per-process", "N",
                            "Repetitions that one process makes (default 1; --study on GPUs 10)."},
-    [BENCH_MARGIN] = {"--margin", "PERCENT", "Differences below this do not matter (default 5)."},
-    [BENCH_CONTROL] = {"--control", "PAIRS", "A/A pairs of the first variant (default 1, 0 = none)."},
+    [BENCH_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5)."},
+    [BENCH_CONTROL] = {"--control", "PAIRS",
+                       "Compare the first variant with itself in this many pairs, to see what is noise "
+                       "(default 1, 0 = none)."},
     [BENCH_CONTROL_REPETITIONS] = {"--control-repetitions", "N",
                                    "Repetitions of each side of a pair (default 5)."},
     [BENCH_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one rank."},
@@ -41,7 +43,8 @@ const cli_extra_t bench_flags[] = {
     [BENCH_MARKDOWN] = {"--markdown", "FILE", "Write the report as Markdown."},
     [BENCH_HTML] = {"--html", "FILE", "Write the report as one HTML file with plots."},
     [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
-    [BENCH_SEED] = {"--order-seed", "N", "Seed of the order and of the bootstrap (default 1)."},
+    [BENCH_SEED] = {"--order-seed", "N",
+                    "Seed of the order of the runs, and of the resampling behind intervals (default 1)."},
     [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is killed (default 600)."},
     [BENCH_BUDGET] =
         {"--budget", "S",

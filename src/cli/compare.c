@@ -10,7 +10,7 @@ enum { COMPARE_VARIANT_A, COMPARE_VARIANT_B, COMPARE_MARGIN, COMPARE_FLAG_COUNT 
 static const cli_extra_t flags[] = {
     [COMPARE_VARIANT_A] = {"--variant-a", "NAME", "Variant of A (default: each that B has too)."},
     [COMPARE_VARIANT_B] = {"--variant-b", "NAME", "Variant of B (default: --variant-a)."},
-    [COMPARE_MARGIN] = {"--margin", "PERCENT", "Differences below this do not matter (default 5)."},
+    [COMPARE_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5)."},
     [COMPARE_FLAG_COUNT] = {NULL, NULL, NULL}};
 
 /* Steps with different work take different times: if both documents state their work and it differs, a

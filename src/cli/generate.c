@@ -24,7 +24,8 @@ static const cli_extra_t extra[] = {
          "Probabilities to the power of 1 / T, 0 to 100: 0 always takes the most probable token "
          "(default: 1)."},
     [EXTRA_TOP_K] = {"--top-k", "K", "Only the K most probable tokens (default: all)."},
-    [EXTRA_SEED] = {"--seed", "S", "Another text; the same seed gives the same one (default: 0)."},
+    [EXTRA_SEED] = {"--seed", "S",
+                    "Seed of the random choices: the same seed gives the same text (default: 0)."},
     [EXTRA_BEST] = {"--best", NULL,
                     "Take the run's best checkpoint, by train.best of its validation part, instead "
                     "of the newest."},

@@ -10,10 +10,10 @@ static const ls_kernel_row_t *const families[] = {
     ls_cuda_convolution_rows,
 #endif
     ls_cuda_attention_rows,   ls_cuda_channel_rows,   ls_cuda_channel_sum_rows, ls_cuda_convolve_rows,
-    ls_cuda_elementwise_rows, ls_cuda_embedding_rows, ls_cuda_image_rows,       ls_cuda_linear_rows,
-    ls_cuda_loss_rows,        ls_cuda_move_rows,      ls_cuda_norm_rows,        ls_cuda_recurrent_rows,
-    ls_cuda_reduce_rows,      ls_cuda_update_rows,    ls_cuda_value_rows,       ls_cuda_average_rows,
-    ls_cuda_padding_rows,     ls_cuda_words_rows};
+    ls_cuda_elementwise_rows, ls_cuda_embedding_rows, ls_cuda_group_norm_rows,  ls_cuda_image_rows,
+    ls_cuda_linear_rows,      ls_cuda_loss_rows,      ls_cuda_move_rows,        ls_cuda_norm_rows,
+    ls_cuda_recurrent_rows,   ls_cuda_reduce_rows,    ls_cuda_update_rows,      ls_cuda_value_rows,
+    ls_cuda_average_rows,     ls_cuda_padding_rows,   ls_cuda_words_rows};
 
 static const ls_kernel_row_t *find(const char *op) {
   for (int i = 0; i < LS_COUNT(families); i++)

@@ -22,8 +22,9 @@ typedef struct {
 extern const ls_kernel_row_t ls_cuda_linear_rows[], ls_cuda_elementwise_rows[], ls_cuda_move_rows[],
     ls_cuda_norm_rows[], ls_cuda_reduce_rows[], ls_cuda_loss_rows[], ls_cuda_update_rows[],
     ls_cuda_attention_rows[], ls_cuda_channel_rows[], ls_cuda_channel_sum_rows[], ls_cuda_convolution_rows[],
-    ls_cuda_convolve_rows[], ls_cuda_embedding_rows[], ls_cuda_image_rows[], ls_cuda_recurrent_rows[],
-    ls_cuda_value_rows[], ls_cuda_average_rows[], ls_cuda_padding_rows[], ls_cuda_words_rows[];
+    ls_cuda_convolve_rows[], ls_cuda_embedding_rows[], ls_cuda_group_norm_rows[], ls_cuda_image_rows[],
+    ls_cuda_recurrent_rows[], ls_cuda_value_rows[], ls_cuda_average_rows[], ls_cuda_padding_rows[],
+    ls_cuda_words_rows[];
 
 ls_kernel_stream_t ls_kernel_stream(ls_stream_t *stream);
 /* Memory for partial results of reductions. The first LS_KERNEL_COUNTER_BYTES count finished blocks: zero
