@@ -33,7 +33,7 @@ def step_us(program, folder, arm, ranks):
 
 def main():
     program = sys.argv[1]
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    rounds = max(2, int(sys.argv[2])) if len(sys.argv) > 2 else 15
     for ranks in (1, 2):
         plain, more = [], {arm: [] for arm in ARMS if arm != "plain"}
         for i in range(rounds):

@@ -77,6 +77,22 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   return status;
 }
 
+/* Until the next save where it is chosen: as Daly's estimate says, and the disk done with the last one nine times over. */
+static int64_t save_wait_ns(const ls_loop_t *loop) {
+  enum { FIRST_COST_NS = 1000000000, WRITES_APART = 10 };
+  const int64_t failure_ns = (int64_t)(loop->t->config->checkpoint.failure_hours * 3600e9);
+  int64_t wait_ns =
+      ls_save_interval_ns(loop->saves > 0 ? loop->save_ns / loop->saves : FIRST_COST_NS, failure_ns);
+  int64_t apart_ns = WRITES_APART * loop->t->save_took_ns;
+  return wait_ns > apart_ns ? wait_ns : apart_ns;
+}
+
+/* Whether rank 0 chooses when to save. */
+static bool save_chosen(const ls_trainer_t *t) {
+  const ls_checkpoint_config_t *c = &t->config->checkpoint;
+  return c->dir && c->every_steps < 0 && t->world->comm->rank == 0;
+}
+
 /* last: nothing is trained while it is written. */
 static ls_status_t save(ls_loop_t *loop, bool last) {
   int64_t start = ls_loop_clock_ns(loop);
@@ -94,6 +110,11 @@ static ls_status_t save(ls_loop_t *loop, bool last) {
   loop->saves++;
   loop->saved_ns = start;
   loop->last_done_ns += took;
+  if (status == LS_OK && !last && loop->saves == 1 && save_chosen(loop->t))
+    ls_log(loop->t->ctx, LS_LOG_INFO,
+           "the run stood still for %.3g s to save: the next checkpoint is made in %.3g s or later "
+           "(checkpoint.every_steps: -1, checkpoint.failure_hours: %g)",
+           (double)took * 1e-9, (double)save_wait_ns(loop) * 1e-9, loop->t->config->checkpoint.failure_hours);
   return status;
 }
 
@@ -136,16 +157,8 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   return status;
 }
 
-/* Whether rank 0 would save now: the time is up, and the disk is done with the last one nine times over. */
 static bool save_wanted(const ls_loop_t *loop) {
-  enum { FIRST_COST_NS = 1000000000, WRITES_APART = 10 };
-  const ls_trainer_t *t = loop->t;
-  const ls_checkpoint_config_t *c = &t->config->checkpoint;
-  if (!c->dir || c->every_steps >= 0 || t->world->comm->rank != 0) return false;
-  int64_t cost_ns = loop->saves > 0 ? loop->save_ns / loop->saves : FIRST_COST_NS;
-  int64_t wait_ns = ls_save_interval_ns(cost_ns, (int64_t)(c->failure_hours * 3600e9));
-  int64_t apart_ns = WRITES_APART * t->save_took_ns;
-  return ls_loop_clock_ns(loop) - loop->saved_ns >= (wait_ns > apart_ns ? wait_ns : apart_ns);
+  return save_chosen(loop->t) && ls_loop_clock_ns(loop) - loop->saved_ns >= save_wait_ns(loop);
 }
 
 typedef struct {

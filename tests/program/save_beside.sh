@@ -24,11 +24,12 @@ for step in 30 60 90; do
 done
 
 # As often as pays: with a failure every 0.4 seconds that is about that often.
-"$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/auto" --set train.checkpoint.every_steps=-1 \
+"$program" train "$work/c.yaml" --set train.checkpoint.dir="$work/auto" --set train.checkpoint.every_steps=-1 \
   --set train.checkpoint.failure_hours=0.0001 --set train.steps=80000 --set parallel.ranks=1 >"$work/out" 2>&1 ||
   fail "as often as pays: $(cat "$work/out")"
 found=$(find "$work/auto" -maxdepth 1 -name 'step-*' | wc -l)
 [ "$found" -ge 2 ] || fail "as often as pays: $found checkpoint: $(cat "$work/out")"
+grep -q "the next checkpoint is made in .*failure_hours: 0.0001" "$work/out" || fail "no interval: $(cat "$work/out")"
 
 # The disk is full when the second is written: the run does not go on to its end, and keeps the first.
 mkdir "$work/full"
