@@ -13,16 +13,17 @@ typedef struct {
   const ls_candidate_t *c;
   const char *const *words; /* of the command */
   const char *line;         /* the same for a shell */
-  bool gpus, saves;
-  int nodes, each; /* how many, and the most ranks on one of them */
-  bool even;       /* each has as many */
+  bool gpus, saves, more;   /* ranks than the plan's devices */
+  int nodes, each;          /* how many, and the most ranks on one of them */
+  bool even;                /* each has as many */
   const ls_hosts_config_t *hosts;
   const char *list, *agent; /* of mpirun */
 } job_t;
 
 static void print_prediction(const job_t *job) {
-  if (job->nodes > 1)
-    cli_print("# not predicted: a plan is of one host, and these are %d\n", job->nodes);
+  if (job->more)
+    cli_print("# not predicted: a plan is of the devices of one host, and these ranks are %d on %d\n",
+              job->c->devices, job->nodes);
   else
     cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", job->c->step.ns * 1e-3,
               job->c->step.low_ns * 1e-3, job->c->step.high_ns * 1e-3);
@@ -135,13 +136,14 @@ static const ls_candidate_t *widest(const ls_plan_t *plan) {
 
 /* On which nodes so many ranks run; those of a node without a name are as many as the devices here. */
 static void place(job_t *job, int here) {
-  int left = job->c->devices;
+  int left = job->c->devices, first = 0;
   job->even = true;
   for (job->nodes = 0; left > 0; job->nodes++) {
     int most = job->nodes < job->hosts->count ? (int)job->hosts->host[job->nodes].slots : here;
     if (most > left) most = left;
+    if (job->nodes == 0) first = most;
     if (most > job->each) job->each = most;
-    job->even &= most == job->each;
+    job->even &= most == first;
     left -= most;
   }
 }
@@ -166,6 +168,7 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
   job_t job = {.c = &c,
                .gpus = strcmp(plan->backend, "cuda") == 0,
                .saves = config->checkpoint.dir != NULL,
+               .more = more,
                .hosts = &parallel->hosts};
   place(&job, here);
   if (job.nodes > 1 && !strcmp(form, "k8s"))

@@ -132,13 +132,22 @@ static void read_fields(const ls_gpu_live_t *live, ls_gpu_now_t *now) {
       *(double *)(void *)((char *)now + fields[i].offset) = fields[i].scale * field_value(&asked[i]);
 }
 
+bool ls_gpu_xid_breaks(double xid) {
+  static const int breaking[] = {48, 64, 74, 79, 95, 119, 120};
+  bool breaks = false;
+  for (int i = 0; i < LS_COUNT(breaking); i++)
+    breaks |= xid == breaking[i];
+  return breaks;
+}
+
+/* An error that breaks the GPU is followed by those of the programs that it ends. */
 static void read_errors(ls_gpu_live_t *live, ls_gpu_now_t *now) {
   const ls_nvml_t *n = &live->nvml;
   ls_nvml_event_t event;
   unsigned long long count;
   while (live->events && n->events_wait(live->events, &event, 0) == 0)
     if (event.type == LS_NVML_EVENT_XID) {
-      live->xid = (double)event.data;
+      if (!ls_gpu_xid_breaks(live->xid)) live->xid = (double)event.data;
       live->xid_errors++;
     }
   now->xid = live->xid;

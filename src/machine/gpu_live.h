@@ -41,7 +41,7 @@ typedef struct ls_gpu_live ls_gpu_live_t;
   X(pcie_sent_bytes)                                                                                         \
   X(pcie_received_bytes)                                                                                     \
   X(pcie_replays)                                                                                            \
-  X(xid) /* the newest error's number */                                                                     \
+  X(xid) /* the newest error's number; one that breaks the GPU stays */                                      \
   X(xid_errors)                                                                                              \
   X(recovery_action)
 
@@ -59,6 +59,9 @@ ls_status_t ls_gpu_live_open(ls_ctx_t *ctx, int gpu, int local_rank, ls_gpu_live
 void ls_gpu_live_close(ls_gpu_live_t *live); /* NULL: nothing */
 /* NULL: nothing is known. */
 void ls_gpu_live_read(ls_gpu_live_t *live, ls_gpu_now_t *now);
+
+/* Whether a GPU has to be reset before it is used again after this error (NVIDIA's list of XIDs); others are a program's own. */
+bool ls_gpu_xid_breaks(double xid);
 
 /* gpu_replay.c */
 typedef struct ls_gpu_replay ls_gpu_replay_t;

@@ -85,7 +85,10 @@ static bool mail(const ls_alert_rule_t *rule, const json_t *notice, char *why, s
   size_t size_bytes;
   int error = 0;
   FILE *to = open_memstream(&text, &size_bytes);
-  if (!to) return false;
+  if (!to) {
+    snprintf(why, why_bytes, "out of memory for a mail");
+    return false;
+  }
   fputs("To: ", to);
   for (int i = 0; i < rule->mail.count; i++) {
     if (i > 0) fputs(", ", to);
@@ -122,17 +125,20 @@ bool ls_alert_send(const ls_alert_rule_t *rule, const json_t *notice, char *why,
     snprintf(why, why_bytes, "out of memory for a notice");
     return false;
   }
-  char of[4][SAID_BYTES]; /* one receiver's failure does not hide another's */
+  char of[4][SAID_BYTES] = {{0}}; /* one receiver's failure does not hide another's */
   const bool failed[LS_COUNT(of)] = {rule->file && !append(rule->file, text, of[0], sizeof of[0]),
                                      rule->run.count > 0 && !run_own(rule, text, of[1], sizeof of[1]),
                                      rule->webhook && !post(rule->webhook, text, of[2], sizeof of[2]),
                                      rule->mail.count > 0 && !mail(rule, notice, of[3], sizeof of[3])};
   size_t used = 0;
-  for (int i = 0; i < LS_COUNT(of); i++)
+  bool sent = true;
+  for (int i = 0; i < LS_COUNT(of); i++) {
     if (failed[i] && used < why_bytes)
       used += (size_t)snprintf(why + used, why_bytes - used, "%s%s", used ? "; " : "", of[i]);
+    sent &= !failed[i];
+  }
   free(text);
-  return used == 0;
+  return sent;
 }
 
 /* ---- the thread ---- */

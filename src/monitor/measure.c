@@ -157,15 +157,6 @@ static void take_processor(ls_measure_t *m, int64_t now_ns, ls_monitor_sample_t 
   m->processor = now;
 }
 
-/* An XID after which the GPU has to be reset or replaced; others are a program's own. */
-static bool gpu_broken(const ls_monitor_sample_t *s) {
-  static const int xids[] = {48, 63, 64, 74, 79, 94, 95, 119, 120};
-  bool broken = s->gpu_recovery_action > 0;
-  for (int i = 0; i < LS_COUNT(xids); i++)
-    broken |= s->gpu_xid == xids[i];
-  return broken;
-}
-
 /* What explains this rank's speed, for rank 0, and its end, for the supervisor. */
 static void show_speed(const ls_measure_t *m, const ls_monitor_sample_t *s) {
   if (!m->run.page) return;
@@ -174,10 +165,11 @@ static void show_speed(const ls_measure_t *m, const ls_monitor_sample_t *s) {
   const bool heat = s->gpu_heat_limited > 0 || s->cpu_heat_limited > 0;
   const bool power = s->gpu_power_limited > 0 || s->gpu_brake_limited > 0;
   const int broken = atomic_load_explicit(&speed->limits, memory_order_relaxed) & LS_LIMIT_BROKEN;
-  atomic_store_explicit(&speed->limits,
-                        (heat ? LS_LIMIT_HEAT : 0) | (power ? LS_LIMIT_POWER : 0) |
-                            (gpu_broken(s) ? LS_LIMIT_BROKEN : broken),
-                        memory_order_relaxed);
+  atomic_store_explicit(
+      &speed->limits,
+      (heat ? LS_LIMIT_HEAT : 0) | (power ? LS_LIMIT_POWER : 0) |
+          ((s->gpu_recovery_action > 0 || ls_gpu_xid_breaks(s->gpu_xid)) ? LS_LIMIT_BROKEN : broken),
+      memory_order_relaxed);
   atomic_store_explicit(&speed->clock_ppm, isfinite(clock) ? (int32_t)(1e6 * clock) : 0,
                         memory_order_relaxed);
   atomic_store_explicit(&speed->waiting_ppm,

@@ -198,7 +198,7 @@ int nvmlDeviceRegisterEvents(ls_nvml_device_t device, unsigned long long types, 
 
 int nvmlEventSetWait_v2(ls_nvml_events_t events, ls_nvml_event_t *event, unsigned limit_ms) {
   const int asked = ++*(int *)events;
-  *event = (ls_nvml_event_t){.type = LS_NVML_EVENT_XID, .data = asked == 2 ? 63 : 79};
+  *event = (ls_nvml_event_t){.type = LS_NVML_EVENT_XID, .data = asked == 2 ? 79 : 45};
   return limit_ms == 0 && (asked == 2 || asked == 3) ? OK : TIMED_OUT;
 }
 

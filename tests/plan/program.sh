@@ -105,6 +105,10 @@ if [ "$(nproc)" -ge 2 ]; then
   emitted sbatch --set "$hosts"
   has sbatch '^#SBATCH --nodes=3$' '^#SBATCH --ntasks=5$'
   ! grep -q 'ntasks-per-node' "$work/sbatch" || fail "2, 2 and 1 tasks: $(cat "$work/sbatch")"
+  emitted sbatch --set 'parallel.hosts=[{name: a, slots: 1}, {name: b, slots: 2}]'
+  ! grep -q 'ntasks-per-node' "$work/sbatch" || fail "1 and 2 tasks: $(cat "$work/sbatch")"
+  emitted sbatch --set 'parallel.hosts=[{name: a, slots: 8}]'
+  has sbatch '^#SBATCH --nodes=1$' '^#SBATCH --ntasks=8$' '^# not predicted'
   emitted mpirun --set "$hosts" --set parallel.ranks=3
   has mpirun "^OMPI_MCA_plm_rsh_agent='/.* --shell ssh .* mpirun --bind-to none --host a:2,v6-fd00--7:1 -np 3 .*lockstep train"
   sh -n "$work/mpirun" || fail "--emit mpirun over hosts is no command"
