@@ -23,6 +23,7 @@ typedef struct {
   } product;
   ls_window_t window;
 } shape_key_t;
+_Static_assert(sizeof(shape_key_t) == 11 * sizeof(int64_t) + sizeof(ls_window_t), "a key has no gaps");
 
 typedef struct primitive {
   struct primitive *next;

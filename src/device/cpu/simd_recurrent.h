@@ -1,16 +1,18 @@
-/* Recurrent chains: one position of some samples (ls_simd_chain_t). A tile of samples and units is the product of what
+/* Recurrent chains: all positions of some samples (ls_simd_chain_t), one after the other. A tile of samples and units is the product of what
  * the samples' rows of the position before hold with packed weights, and then the cells of these units, while the sums
  * are in the first-level cache; what the cells read is fetched during the product. A sample's bits depend on no other.
  * The formulas are those of the ops' plain versions (graph/ops/lstm.c, gru.c). Gates of a sample are h elements apart.
  * Outputs overlap no inputs. */
 
 enum { LSTM_GATES = 4, GRU_GATES = 3 };
+_Static_assert(LS_SIMD_GRAIN % (TILE_VECS * LANES) == 0, "who packs a part of the units packs whole panels");
+_Static_assert(TILE_VECS <= 3, "panels of three, two and one vectors are computed");
 
 /* Inlined, the loops below are no longer known to be free of aliases, and become no vectors. */
 #define NOINLINE static __attribute__((noinline))
 
-/* Of `count` units; a: sums of the product, whose gates are `lda` apart. Cells come in two halves, first that of all
- * rows of a tile: a function of a function has twice the latency, and neighbouring rows can hide only one. */
+/* Of `count` units; a: sums of the product, whose gates are `lda` apart. y = o tanh(c) has to wait for c: c of all rows of a
+ * tile is computed first, and y of all rows after it, so that no row's tanh waits. */
 NOINLINE void lstm_gates(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
                          const float *c0, float *restrict gates, float *restrict c) {
   for (int64_t e = 0; e < count; e++) {
@@ -160,6 +162,7 @@ static void chain(const ls_simd_chain_t *k, int64_t begin, int64_t end) {
 
 /* ---- Backwards: TILE_VECS vectors of units, or fewer at the end ---- */
 
+/* Of the panel at unit u. One vector more than a panel takes becomes two panels of about the same width. */
 INLINE int vecs_at(int64_t h, int64_t u) {
   int64_t left = (h - u + LANES - 1) / LANES;
   return left == TILE_VECS + 1 ? (TILE_VECS + 1) / 2 : left < TILE_VECS ? (int)left : TILE_VECS;
