@@ -17,22 +17,29 @@ enum { KIND = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC };
 
 bool ls_tcp_ready(int fd, short what, int64_t end_ns) {
   struct pollfd at = {.fd = fd, .events = what};
-  const int64_t left_ms = (end_ns - ls_clock_ns()) / 1000000;
-  return left_ms > 0 && poll(&at, 1, (int)left_ms) == 1;
+  for (int64_t left_ms; (left_ms = (end_ns - ls_clock_ns()) / 1000000) > 0;) {
+    const int ready = poll(&at, 1, (int)left_ms);
+    if (ready >= 0 || errno != EINTR) return ready == 1;
+  }
+  return false;
 }
 
 int ls_tcp_connect(const char *host, const char *port, int64_t end_ns, const char **why) {
   const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
   struct addrinfo *found = NULL;
-  int fd = -1, error = getaddrinfo(host, port, &hints, &found);
+  int fd = -1, left = 0, error = getaddrinfo(host, port, &hints, &found);
   if (why && error) *why = gai_strerror(error);
   if (error) return -1;
-  for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+  for (const struct addrinfo *a = found; a; a = a->ai_next)
+    left++;
+  for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next, left--) {
+    const int64_t now_ns = ls_clock_ns(), share_ns = (end_ns - now_ns) / left;
     socklen_t size = sizeof error;
     fd = socket(a->ai_family, KIND, 0);
     const bool begun = fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS);
     error = begun ? ETIMEDOUT : errno;
-    if (begun && ls_tcp_ready(fd, POLLOUT, end_ns)) getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (begun && ls_tcp_ready(fd, POLLOUT, now_ns + share_ns))
+      getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0) break;
     if (why) *why = strerror(error);
     if (fd >= 0) close(fd);
