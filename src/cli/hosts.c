@@ -121,12 +121,10 @@ const char *cli_hosts_shell(const ls_parallel_config_t *parallel) {
 }
 
 /* Open MPI takes names of letters, digits and hyphens alone. */
-static const char six[] = "v6-";
-
 const char *cli_hosts_node(ls_arena_t *arena, const char *name) {
   if (!strchr(name, ':')) return name;
   if (ls_hosts_is_here(name)) return "localhost";
-  char *node = (char *)(uintptr_t)ls_arena_printf(arena, "%s%s", six, name);
+  char *node = (char *)(uintptr_t)ls_arena_printf(arena, LS_HOSTS_SIX "%s", name);
   for (char *at = node; at && *at; at++)
     *at = *at == ':' ? '-' : *at == '%' ? 'z' : *at;
   return node;
@@ -168,21 +166,25 @@ const char *cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_
   return ls_arena_printf(arena, "%s " CLI_SHELL_FLAG " %s", self, shell);
 }
 
-/* The zone keeps its hyphens. */
-static void read_node(char *node) {
-  char *zone = strchr(node, 'z');
-  memmove(node, node + strlen(six), strlen(node + strlen(six)) + 1);
-  if (zone) zone -= strlen(six);
+/* Turns the node name of an IPv6 address into the address; false: it is another word, and stays. The zone keeps its hyphens. */
+static bool read_node(char *node) {
+  char address[LS_HOST_NAME_BYTES], plain[LS_HOST_NAME_BYTES];
+  const size_t skip = strlen(LS_HOSTS_SIX);
+  if (strncmp(node, LS_HOSTS_SIX, skip) != 0 || strlen(node) - skip >= sizeof address) return false;
+  strcpy(address, node + skip);
+  char *zone = strchr(address, 'z');
   if (zone) *zone = '%';
-  for (char *at = node; *at && at != zone; at++)
+  for (char *at = address; *at && at != zone; at++)
     if (*at == '-') *at = ':';
+  const bool good = strchr(address, ':') && ls_hosts_name(address, plain);
+  if (good) strcpy(node, address);
+  return good;
 }
 
 int cli_hosts_exec(ls_ctx_t *ctx, char **argv) {
   int i = 0;
-  while (argv[i] && strncmp(argv[i], six, strlen(six)) != 0)
+  while (argv[i] && !read_node(argv[i]))
     i++;
-  if (argv[i]) read_node(argv[i]);
   if (argv[0]) execvp(argv[0], argv);
   return ls_status_exit_code(ls_fail(ctx, LS_ERR_UNSUPPORTED, "%s %s: starts a command on another host: %s",
                                      CLI_SHELL_FLAG, argv[0] ? argv[0] : "",

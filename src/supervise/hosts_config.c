@@ -40,6 +40,14 @@ bool ls_hosts_name(const char *name, char plain[LS_HOST_NAME_BYTES]) {
                 strspn(plain + zone, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")];
 }
 
+static bool is_six(const ls_host_t *host) {
+  return host->name && strchr(host->name, ':');
+}
+
+static bool looks_six(const ls_host_t *host) {
+  return host->name && !strncmp(host->name, LS_HOSTS_SIX, strlen(LS_HOSTS_SIX));
+}
+
 static ls_status_t take_name(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *row, ls_host_t *host) {
   char plain[LS_HOST_NAME_BYTES];
   const ls_doc_node_t *node = ls_doc_get(row, "name");
@@ -64,11 +72,19 @@ ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
     ls_host_t *h = &host[config->count];
     status = ls_worse(status, ls_option_parse(ctx, arena, &ls_hosts_section, row, NULL, h));
     status = ls_worse(status, take_name(ctx, arena, row, h));
-    for (int i = 0; i < config->count; i++)
+    for (int i = 0; i < config->count; i++) {
       if (h->name && host[i].name && !strcmp(h->name, host[i].name))
         status = ls_worse(status,
                           ls_fail_at(ctx, LS_ERR_CONFIG, &row->place,
                                      "parallel.hosts: %s stands there twice; give it more slots", h->name));
+      if ((is_six(h) && looks_six(&host[i])) || (looks_six(h) && is_six(&host[i])))
+        status = ls_worse(
+            status,
+            ls_fail_at(ctx, LS_ERR_CONFIG, &row->place,
+                       "parallel.hosts: beside an IPv6 address no host's name may begin with " LS_HOSTS_SIX
+                       "; give %s by its address or another name",
+                       looks_six(h) ? h->name : host[i].name));
+    }
     config->count++;
   }
   config->host = host;

@@ -43,6 +43,8 @@ ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
 #define LS_HOSTS_NAME_HELP                                                                                   \
   "a name of letters, digits, \".\", \"_\" and \"-\", or an IPv4 or IPv6 address was expected"
 bool ls_hosts_name(const char *name, char plain[LS_HOST_NAME_BYTES]);
+/* Begins mpirun's name for an IPv6 address (cli/hosts.c); beside such an address no other host may be called so. */
+#define LS_HOSTS_SIX "v6-"
 json_t *ls_hosts_json(const ls_hosts_config_t *config); /* a list; new reference */
 int64_t ls_hosts_slots(const ls_hosts_config_t *config);
 /* The host of a place; the last one for those beyond. */
