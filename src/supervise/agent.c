@@ -38,7 +38,7 @@ typedef struct {
   ls_page_t *page;
   ls_rings_t *rings;               /* NULL: they could not be made */
   ls_wire_rank_t *sent;            /* [ranks] */
-  int64_t *timed;                  /* [ranks]: the steps whose times were sent */
+  ls_wire_speed_t *speed;          /* [ranks]: sent */
   struct pollfd *poll;             /* FIXED, then the ranks' processes */
   bool held, over, began;          /* a step is done */
   char job[LS_SEGMENTS_JOB_BYTES]; /* "": not known */
@@ -195,10 +195,7 @@ void ls_agent_lose(void) {
 }
 
 static bool send_speed(agent_t *a, int rank) {
-  const int64_t timed = atomic_load_explicit(&ls_page_line(a->page, rank)->timed, memory_order_relaxed);
-  if (timed < LS_WIRE_SPEEDS || timed == a->timed[rank]) return true;
-  a->timed[rank] = timed;
-  return ls_wire_send_speed(&a->wire, a->is.token, a->page, rank);
+  return ls_wire_send_speed(&a->wire, a->is.token, a->page, rank, &a->speed[rank]);
 }
 
 /* What has changed since it was sent. A rank that shows nothing new may be stopped. */
@@ -269,6 +266,8 @@ static void obey(agent_t *a, const char *words) {
       ls_rings_at(a->rings, r)->give_up = true;
   } else if (!strcmp(words, "end")) {
     end_ranks(a);
+    for (int r = 0; r < a->is.ranks; r++)
+      if (a->sent[r].look.pid > 0) send_speed(a, r); /* the supervisor judges their end */
     ls_wire_send(&a->wire, a->is.token, "bye");
     a->over = true;
   }
@@ -318,8 +317,8 @@ static ls_status_t run(agent_t *a) {
   snprintf(a->variable, sizeof a->variable, "%s=%s", LS_AGENT_ENVIRONMENT, a->is.page);
   a->sent = ls_alloc_array(a->ctx, n, sizeof *a->sent);
   a->poll = ls_alloc_array(a->ctx, n + FIXED, sizeof *a->poll);
-  a->timed = ls_alloc_array(a->ctx, n, sizeof *a->timed);
-  if (!a->sent || !a->poll || !a->timed) return LS_ERR_MEMORY;
+  a->speed = ls_alloc_array(a->ctx, n, sizeof *a->speed);
+  if (!a->sent || !a->poll || !a->speed) return LS_ERR_MEMORY;
   for (size_t i = 0; i < n + FIXED; i++)
     a->poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};
   a->poll[SUPERVISOR].fd = a->wire.fd;
@@ -344,7 +343,7 @@ ls_status_t ls_agent_run(ls_ctx_t *ctx) {
   ls_page_close(a->page);
   ls_rings_close(a->rings);
   ls_free(a->poll);
-  ls_free(a->timed);
+  ls_free(a->speed);
   ls_free(a->sent);
   ls_free(a);
   return status;

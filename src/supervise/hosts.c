@@ -18,8 +18,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { STRANGERS_MAX = 16, WORDS_MAX = 64, BEATS = 4, NAP_MS = 20, TOLD_BYTES_MAX = 1 << 20 };
-static const int64_t paused_ns = 2000000000, rings_ns = 2000000000, look_ns = 8000000000;
+enum { STRANGERS_MORE = 16, WORDS_MAX = 64, BEATS = 4, NAP_MS = 20, TOLD_BYTES_MAX = 1 << 20 };
+static const int64_t paused_ns = 2000000000, rings_ns = 2000000000, look_ns = 8000000000,
+                     introduce_ns = 1000000000;
 
 typedef enum { OUT, CALLED, HERE, READY, BYE, LOST } state_t;
 typedef struct {
@@ -54,7 +55,8 @@ struct ls_hosts {
   bool *gone, *stopped; /* [ranks of the page] */
   char environment[128];
   const char *page_dir; /* in it */
-  stranger_t stranger[STRANGERS_MAX];
+  stranger_t *stranger; /* [strangers]: all hosts may come at once */
+  int strangers;
   int refused_count, refused_told; /* strangers' messages; at which number the next one is told */
   int count;
   host_t host[]; /* of the configuration */
@@ -89,18 +91,20 @@ ls_status_t ls_hosts_open(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t 
   h->silent_ns = (int64_t)(spec->config->host_s * 1e9);
   h->listener = -1;
   h->epoll = epoll_create1(EPOLL_CLOEXEC);
-  for (int i = 0; i < STRANGERS_MAX; i++)
-    h->stranger[i].wire.fd = -1;
   for (int i = 0; i < count; i++)
     h->host[i].wire.fd = h->host[i].said = h->host[i].tell = -1;
-  ls_status_t status = ls_dir_make(ctx, spec->shared);
+  h->stranger = ls_alloc_array(ctx, (size_t)count + STRANGERS_MORE, sizeof *h->stranger);
+  h->strangers = h->stranger ? count + STRANGERS_MORE : 0;
+  for (int i = 0; i < h->strangers; i++)
+    h->stranger[i].wire.fd = -1;
+  ls_status_t status = h->stranger ? ls_dir_make(ctx, spec->shared) : LS_ERR_MEMORY;
   h->token_file = status == LS_OK ? ls_path_join(ctx, spec->shared, LS_HOSTS_TOKEN_NAME) : NULL;
   if (status == LS_OK && !h->token_file) status = LS_ERR_MEMORY;
   if (status == LS_OK) {
     unlink(h->token_file); /* an earlier run's: its agents shall not be this one's */
     status = ls_web_token(ctx, h->token_file, h->token);
   }
-  if (status == LS_OK) h->listener = ls_tcp_listen((int)spec->config->port, STRANGERS_MAX, &h->port);
+  if (status == LS_OK) h->listener = ls_tcp_listen((int)spec->config->port, h->strangers, &h->port);
   if (status == LS_OK && (h->epoll < 0 || h->listener < 0))
     status = ls_fail_errno(ctx, "supervise.port: the other hosts cannot be heard at port %lld",
                            (long long)spec->config->port);
@@ -115,11 +119,12 @@ ls_status_t ls_hosts_open(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t 
 void ls_hosts_close(ls_hosts_t *h) {
   if (!h) return;
   if (h->token_file && h->token[0]) unlink(h->token_file);
-  for (int i = 0; i < STRANGERS_MAX; i++)
+  for (int i = 0; i < h->strangers; i++)
     ls_wire_close(&h->stranger[i].wire);
   if (h->listener >= 0) close(h->listener);
   if (h->epoll >= 0) close(h->epoll);
   ls_free(h->token_file);
+  ls_free(h->stranger);
   ls_free(h->gone);
   ls_free(h->stopped);
   ls_free(h);
@@ -253,17 +258,6 @@ int ls_hosts_fd(const ls_hosts_t *h) {
 
 /* ---- listening ---- */
 
-static void take_strangers(ls_hosts_t *h, int64_t now_ns) {
-  for (int fd; (fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
-    stranger_t *s = &h->stranger[0]; /* a free place, or that of who has been silent longest */
-    for (int i = 1; i < STRANGERS_MAX && s->wire.fd >= 0; i++)
-      if (h->stranger[i].wire.fd < 0 || h->stranger[i].since_ns < s->since_ns) s = &h->stranger[i];
-    ls_wire_close(&s->wire);
-    *s = (stranger_t){.wire.fd = fd, .since_ns = now_ns};
-    watch(h, fd);
-  }
-}
-
 static void introduce(ls_hosts_t *h, stranger_t *s, const char *words, int64_t now_ns) {
   int version = 0, index = -1;
   if (sscanf(words, "hello %d %d", &version, &index) != 2 || index < 0 || index >= h->count ||
@@ -289,15 +283,34 @@ static void refuse(ls_hosts_t *h) {
          h->port, h->refused_count);
 }
 
-static void hear_strangers(ls_hosts_t *h, int64_t now_ns) {
-  for (int i = 0; i < STRANGERS_MAX; i++) {
-    stranger_t *s = &h->stranger[i];
-    const char *words;
-    if (s->wire.fd < 0) continue;
-    ls_wire_got_t got = ls_wire_take(&s->wire, h->token, &words);
-    if (got == LS_WIRE_LINE) introduce(h, s, words, now_ns);
-    if (got == LS_WIRE_REFUSED) refuse(h);
-    if (got != LS_WIRE_NOTHING || now_ns - s->since_ns > h->silent_ns) ls_wire_close(&s->wire);
+static void hear_stranger(ls_hosts_t *h, stranger_t *s, int64_t now_ns) {
+  const char *words;
+  if (s->wire.fd < 0) return;
+  ls_wire_got_t got = ls_wire_take(&s->wire, h->token, &words);
+  if (got == LS_WIRE_LINE) introduce(h, s, words, now_ns);
+  if (got == LS_WIRE_REFUSED) refuse(h);
+  if (got != LS_WIRE_NOTHING || now_ns - s->since_ns > h->silent_ns) ls_wire_close(&s->wire);
+}
+
+/* A free place, or that of who has been silent longest. NULL: all of them have just come. */
+static stranger_t *free_place(const ls_hosts_t *h, int64_t now_ns) {
+  stranger_t *s = &h->stranger[0];
+  for (int i = 1; i < h->strangers && s->wire.fd >= 0; i++)
+    if (h->stranger[i].wire.fd < 0 || h->stranger[i].since_ns < s->since_ns) s = &h->stranger[i];
+  return s->wire.fd < 0 || now_ns - s->since_ns > introduce_ns ? s : NULL;
+}
+
+/* Who has already said who it is gives its place back at once. */
+static void take_strangers(ls_hosts_t *h, int64_t now_ns) {
+  for (int i = 0; i < h->strangers; i++)
+    hear_stranger(h, &h->stranger[i], now_ns);
+  for (stranger_t *s; (s = free_place(h, now_ns));) {
+    const int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    ls_wire_close(&s->wire);
+    *s = (stranger_t){.wire.fd = fd, .since_ns = now_ns};
+    watch(h, fd);
+    hear_stranger(h, s, now_ns);
   }
 }
 
@@ -376,7 +389,6 @@ void ls_hosts_serve(ls_hosts_t *h, int64_t now_ns) {
   h->served_ns = now_ns;
   if (beat) h->beat_ns = now_ns;
   take_strangers(h, now_ns);
-  hear_strangers(h, now_ns);
   for (int i = 0; i < h->count; i++) {
     host_t *host = &h->host[i];
     if (paused) host->heard_ns = now_ns;

@@ -119,11 +119,14 @@ bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *r) {
 
 /* ---- speeds ---- */
 
-bool ls_wire_send_speed(const ls_wire_t *w, const char *token, const ls_page_t *page, int rank) {
+bool ls_wire_send_speed(const ls_wire_t *w, const char *token, const ls_page_t *page, int rank,
+                        ls_wire_speed_t *sent) {
   char times[LS_WIRE_BYTES] = "";
   size_t used = 0;
   ls_page_speed_look_t k;
   ls_page_speed_look(page, rank, LS_WIRE_SPEEDS, &k);
+  if (k.limits == sent->limits && (k.timed < LS_WIRE_SPEEDS || k.timed == sent->timed)) return true;
+  *sent = (ls_wire_speed_t){.timed = k.timed, .limits = k.limits};
   for (int i = 0; i < LS_WIRE_SPEEDS && used < sizeof times; i++)
     used += (size_t)snprintf(times + used, sizeof times - used, " %" PRId64 " %" PRId64, k.own_ns[i],
                              k.input_ns[i]);

@@ -44,8 +44,15 @@ bool ls_wire_send_rank(const ls_wire_t *wire, const char *token, const ls_wire_r
 /* False: these words are no rank's. The rank is the caller's to check. */
 bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *rank);
 
-/* The newest LS_WIRE_SPEEDS own times of a rank, from one page to another. Read: false: these words are no speed of it. */
-bool ls_wire_send_speed(const ls_wire_t *wire, const char *token, const ls_page_t *page, int rank);
+/* The newest LS_WIRE_SPEEDS own times of a rank and its limits, from one page to another, where they are newer than `sent`,
+ * which is brought up to date; other limits at once, since a rank whose GPU breaks times no more steps. Read: false: these
+ * words are no speed of it. */
+typedef struct {
+  int64_t timed;
+  int limits;
+} ls_wire_speed_t;
+bool ls_wire_send_speed(const ls_wire_t *wire, const char *token, const ls_page_t *page, int rank,
+                        ls_wire_speed_t *sent);
 bool ls_wire_read_speed(const char *words, ls_page_t *page);
 /* A rank's ring, a line for each collective: from one host's rings to another's. */
 bool ls_wire_send_ring(const ls_wire_t *wire, const char *token, ls_rings_t *rings, int rank, int64_t now_ns);

@@ -159,7 +159,8 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   for (int i = 1; i <= 100; i++)
     ls_page_timed(from, 1, 1000 * i, i);
   ls_page_speed(from, 1)->clock_ppm = 750000;
-  assert_true(ls_wire_send_speed(&far_end, token, from, 1));
+  ls_wire_speed_t sent = {0};
+  assert_true(ls_wire_send_speed(&far_end, token, from, 1, &sent));
   assert_true(ls_wire_read_speed(line(), to));
   ls_page_speed_look(to, 1, LS_WIRE_SPEEDS, &speed);
   assert_int_equal(speed.timed, 100);
@@ -197,6 +198,37 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   ls_page_close(to);
   ls_rings_close(its);
   ls_rings_close(copy);
+  assert_int_equal(ls_dir_remove(NULL, folder), LS_OK);
+}
+
+static void a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_any_more(void **state) {
+  static const int64_t timed[] = {3, 20}; /* before there are times to send, and after they were sent */
+  (void)state;
+  char folder[] = "/tmp/lockstep-wire-XXXXXX", there[64], here[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(there, sizeof there, "%s/there", folder);
+  snprintf(here, sizeof here, "%s/here", folder);
+  for (int i = 0; i < LS_COUNT(timed); i++) {
+    ls_page_t *from, *to;
+    ls_page_speed_look_t speed;
+    ls_wire_speed_t sent = {0};
+    assert_int_equal(ls_page_open(NULL, there, i + 1, &from), LS_OK);
+    assert_int_equal(ls_page_open(NULL, here, i + 1, &to), LS_OK);
+    for (int n = 0; n < timed[i]; n++)
+      ls_page_timed(from, i, 1000, 1);
+    assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
+    if (timed[i] >= LS_WIRE_SPEEDS) assert_true(ls_wire_read_speed(line(), to));
+    assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
+    expect(LS_WIRE_NOTHING, NULL); /* what is known is not sent again */
+    ls_page_speed(from, i)->limits = LS_LIMIT_BROKEN;
+    assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
+    assert_true(ls_wire_read_speed(line(), to));
+    ls_page_speed_look(to, i, 0, &speed);
+    assert_int_equal(speed.limits, LS_LIMIT_BROKEN);
+    assert_int_equal(speed.timed, timed[i]);
+    ls_page_close(from);
+    ls_page_close(to);
+  }
   assert_int_equal(ls_dir_remove(NULL, folder), LS_OK);
 }
 
@@ -245,6 +277,8 @@ int main(void) {
                                       close_pair),
       cmocka_unit_test_setup_teardown(speeds_and_collectives_of_another_host_are_seen_here, open_pair,
                                       close_pair),
+      cmocka_unit_test_setup_teardown(
+          a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_any_more, open_pair, close_pair),
       cmocka_unit_test_setup_teardown(a_long_text_arrives_in_parts, open_pair, close_pair),
       cmocka_unit_test_setup_teardown(sending_waits_for_the_other_side_as_long_as_it_may, open_pair,
                                       close_pair),
