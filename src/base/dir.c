@@ -70,6 +70,22 @@ ls_status_t ls_dir_make(ls_ctx_t *ctx, const char *path) {
   return status;
 }
 
+enum { DIRECTORY = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
+
+ls_status_t ls_dir_own(ls_ctx_t *ctx, const char *path, int *fd) {
+  struct stat info;
+  *fd = -1;
+  if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    return ls_fail_errno(ctx, "%s: the directory cannot be made", path);
+  const int opened = open(path, DIRECTORY);
+  if (opened >= 0 && fstat(opened, &info) == 0 && info.st_uid == geteuid()) {
+    *fd = opened;
+    return LS_OK;
+  }
+  if (opened >= 0) close(opened);
+  return ls_fail(ctx, LS_ERR_IO, "%s: exists and is not a directory of this user; remove it", path);
+}
+
 ls_status_t ls_dir_sync(ls_ctx_t *ctx, const char *path) {
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return ls_fail_errno(ctx, "%s: the directory cannot be opened", path);
@@ -87,9 +103,11 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count) {
+/* Of `name` as `above` sees it; path: for messages. */
+static ls_status_t list_at(ls_ctx_t *ctx, int above, const char *name, const char *path, char ***names,
+                           int *count) {
   struct dirent **entry;
-  int found = scandir(path, &entry, is_entry, by_name);
+  int found = scandirat(above, name, &entry, is_entry, by_name);
   if (found < 0) return ls_fail_errno(ctx, "%s: the directory cannot be listed", path);
   size_t size_bytes = (size_t)found * sizeof(char *);
   for (int i = 0; i < found; i++)
@@ -109,27 +127,31 @@ ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *cou
   return LS_OK;
 }
 
-/* Symbolic links are removed, never followed. Depth is bounded by the longest path the system takes. */
-static ls_status_t remove_directory(ls_ctx_t *ctx, const char *path) {
-  char **names;
-  int count;
-  ls_status_t status = ls_dir_list(ctx, path, &names, &count);
-  if (status != LS_OK) return status;
+ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count) {
+  return list_at(ctx, AT_FDCWD, path, path, names, count);
+}
+
+/* Symbolic links are removed, never followed: what was opened as a directory stays that one, whatever takes its name meanwhile.
+ * Depth is bounded by the files that a process may open. */
+static ls_status_t remove_at(ls_ctx_t *ctx, int above, const char *name, const char *path) {
+  char **names = NULL;
+  int count = 0;
+  const int fd = openat(above, name, DIRECTORY);
+  if (fd < 0 && errno == ENOENT) return LS_OK;
+  if (fd < 0 && errno != ENOTDIR && errno != ELOOP) return ls_fail_errno(ctx, "%s: cannot be opened", path);
+  ls_status_t status = fd >= 0 ? list_at(ctx, fd, ".", path, &names, &count) : LS_OK;
   for (int i = 0; i < count && status == LS_OK; i++) {
     char *below = ls_path_join(ctx, path, names[i]);
-    status = below ? ls_dir_remove(ctx, below) : LS_ERR_MEMORY;
+    status = below ? remove_at(ctx, fd, names[i], below) : LS_ERR_MEMORY;
     ls_free(below);
   }
   ls_free(names);
-  if (status == LS_OK && rmdir(path) != 0) status = ls_fail_errno(ctx, "%s: cannot be removed", path);
+  if (fd >= 0) close(fd);
+  if (status == LS_OK && unlinkat(above, name, fd >= 0 ? AT_REMOVEDIR : 0) != 0)
+    status = ls_fail_errno(ctx, "%s: cannot be removed", path);
   return status;
 }
 
 ls_status_t ls_dir_remove(ls_ctx_t *ctx, const char *path) {
-  struct stat info;
-  if (lstat(path, &info) != 0)
-    return errno == ENOENT ? LS_OK : ls_fail_errno(ctx, "%s: cannot be examined", path);
-  if (S_ISDIR(info.st_mode)) return remove_directory(ctx, path);
-  if (unlink(path) != 0) return ls_fail_errno(ctx, "%s: cannot be removed", path);
-  return LS_OK;
+  return remove_at(ctx, AT_FDCWD, path, path);
 }

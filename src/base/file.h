@@ -37,6 +37,9 @@ ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, 
 
 /* mkdir -p. Existing directories are fine; anything else in the way is an error. */
 ls_status_t ls_dir_make(ls_ctx_t *ctx, const char *path);
+/* A directory of this user alone, where all users may write: makes it, or takes one of this user; refuses a link and another
+ * user's. *fd: of the directory; the caller closes it. -1 on failure. */
+ls_status_t ls_dir_own(ls_ctx_t *ctx, const char *path, int *fd);
 /* fsync of a directory. */
 ls_status_t ls_dir_sync(ls_ctx_t *ctx, const char *path);
 /* rm -r, only below `path`; a path that does not exist is fine. */

@@ -11,7 +11,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -118,8 +117,8 @@ static ls_status_t check_shared(agent_t *a) {
 
 /* Two names may mean one machine: whoever comes first makes the page and the rings. */
 static ls_status_t open_page(agent_t *a) {
-  ls_status_t status = ls_dir_make(a->ctx, a->is.page);
-  int lock = status == LS_OK ? open(a->is.page, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  int lock;
+  ls_status_t status = ls_dir_own(a->ctx, a->is.page, &lock);
   if (lock >= 0) flock(lock, LOCK_EX);
   if (status == LS_OK) status = ls_page_open(a->ctx, a->is.page, a->is.ranks, &a->page);
   if (status == LS_OK && !(a->rings = ls_rings_find(a->is.page, a->is.ranks)) &&

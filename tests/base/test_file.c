@@ -2,6 +2,7 @@
 #include "capture.h"
 #include "support/threads.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -275,6 +276,59 @@ static void remove_directories(void **state) {
   assert_int_equal(c->count, 0);
 }
 
+/* Removal lists a directory by this call; `swap` is done just before, as another process could. */
+static void (*swap)(void);
+
+int scandirat(int above, const char *name, struct dirent ***entry, int (*want)(const struct dirent *),
+              int (*order)(const struct dirent **, const struct dirent **)) {
+  char path[600];
+  void (*now)(void) = swap;
+  swap = NULL;
+  if (now) now();
+  if (above == AT_FDCWD) return scandir(name, entry, want, order);
+  snprintf(path, sizeof path, "/proc/self/fd/%d/%s", above, name);
+  return scandir(path, entry, want, order);
+}
+
+static void a_link_in_its_place(void) {
+  assert_int_equal(rename(at("in"), at("aside")), 0);
+  assert_int_equal(symlink(at("out"), at("in")), 0);
+}
+
+static void a_link_that_is_swapped_in_is_not_followed(void **state) {
+  capture_t *c = *state;
+  assert_int_equal(ls_dir_make(c->ctx, at("out")), LS_OK);
+  assert_int_equal(ls_file_write(c->ctx, at("out/f"), "x", 1), LS_OK);
+  assert_int_equal(ls_dir_make(c->ctx, at("in")), LS_OK);
+  swap = a_link_in_its_place;
+  ls_dir_remove(c->ctx, at("in"));
+  assert_null(swap);
+  expect_content(c, at("out/f"), "x");
+}
+
+static void a_directory_of_this_user_alone(void **state) {
+  capture_t *c = *state;
+  struct stat info;
+  int fd;
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(ls_dir_own(c->ctx, at("own"), &fd), LS_OK);
+    assert_int_equal(fstat(fd, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    close(fd);
+  }
+  assert_int_equal(symlink(at("own"), at("link")), 0);
+  assert_int_equal(ls_file_write(c->ctx, at("f"), "x", 1), LS_OK);
+  assert_int_equal(mkdir(at("theirs"), 0777), 0);
+  const bool root_user = chown(at("theirs"), 12345, (gid_t)-1) == 0;
+  const char *const wrong[] = {at("link"), at("f"), root_user ? at("theirs") : "/"};
+  for (int i = 0; i < LS_COUNT(wrong); i++) {
+    capture_clear(c);
+    assert_int_equal(ls_dir_own(c->ctx, wrong[i], &fd), LS_ERR_IO);
+    assert_int_equal(fd, -1);
+    assert_non_null(strstr(c->text, "is not a directory of this user; remove it"));
+  }
+}
+
 static void list_directories(void **state) {
   capture_t *c = *state;
   char **names;
@@ -344,6 +398,8 @@ int main(void) {
       TEST(names_without_a_directory),
       TEST(make_directories),
       TEST(remove_directories),
+      TEST(a_link_that_is_swapped_in_is_not_followed),
+      TEST(a_directory_of_this_user_alone),
       TEST(list_directories),
       TEST(joins),
       TEST(allocation_failures),
