@@ -234,7 +234,7 @@ static void send_rings(agent_t *a) {
   const int64_t now_ns = ls_clock_ns();
   for (int r = 0; a->rings && r < a->is.ranks; r++)
     if (a->sent[r].look.pid > 0) ls_wire_send_ring(&a->wire, a->is.token, a->rings, r, now_ns);
-  ls_wire_send(&a->wire, a->is.token, "told");
+  ls_wire_send(&a->wire, a->is.token, "told rings");
 }
 
 static void look_at(agent_t *a, int rank) {
@@ -243,7 +243,7 @@ static void look_at(agent_t *a, int rank) {
   if (text) ls_wire_send_text(&a->wire, a->is.token, text);
   free(text);
   json_decref(process);
-  ls_wire_send(&a->wire, a->is.token, "told");
+  ls_wire_send(&a->wire, a->is.token, "told look %d", rank);
 }
 
 static void obey(agent_t *a, const char *words) {

@@ -25,7 +25,7 @@ static const int64_t paused_ns = 2000000000, rings_ns = 2000000000, look_ns = 80
 typedef enum { OUT, CALLED, HERE, READY, BYE, LOST } state_t;
 typedef struct {
   state_t state;
-  bool refused, asked; /* asked: it is to answer a question */
+  bool refused, asked; /* asked: it is to answer the question */
   ls_wire_t wire;
   int said, tell; /* what its agent writes to stderr; its stdin */
   int64_t heard_ns;
@@ -50,7 +50,8 @@ struct ls_hosts {
   ls_page_t *page;
   ls_rings_t *rings; /* copies of theirs; NULL: none */
   const ls_places_t *places;
-  FILE *told; /* what was asked for; NULL: nothing was */
+  const char *question; /* the newest */
+  FILE *told;           /* what was asked for; NULL: nothing was */
   size_t told_bytes;
   bool *gone, *stopped; /* [ranks of the page] */
   char environment[128];
@@ -333,14 +334,14 @@ static void obey(ls_hosts_t *h, host_t *host, const char *words, int64_t now_ns)
     host->state = READY;
   } else if (!strcmp(words, "bye")) {
     host->state = BYE;
-  } else if (!strcmp(words, "told")) {
-    host->asked = false;
+  } else if (!strncmp(words, "told ", 5)) { /* a late answer is one to an earlier question */
+    host->asked &= !h->question || strcmp(words + 5, h->question) != 0;
   } else if (ls_wire_read_speed(words, h->page)) {
     if (host != first && speaks(first)) ls_wire_send(&first->wire, h->token, "%s", words);
   } else if ((h->rings && ls_wire_read_ring(words, now_ns, h->rings))) {
     return;
   } else if ((bytes = ls_wire_read_part(words, part)) >= 0) {
-    take_part(h, part, bytes);
+    if (host->asked) take_part(h, part, bytes);
   } else if (ls_wire_read_rank(words, now_ns, &rank) && rank.rank >= 0 &&
              rank.rank < ls_page_ranks(h->page)) {
     ls_page_put(ls_page_line(h->page, rank.rank), &rank.look);
@@ -444,10 +445,10 @@ static bool say(const ls_hosts_t *h, const char *word) {
 /* Waits for the answers. A host that looks at a process hears nothing meanwhile. */
 static void ask(ls_hosts_t *h, const host_t *only, const char *words, int64_t limit_ns) {
   const int64_t end_ns = ls_clock_ns() + limit_ns;
+  h->question = words;
   for (int i = 0; i < h->count; i++) {
     host_t *host = &h->host[i];
-    if (speaks(host) && (!only || host == only))
-      host->asked = ls_wire_send(&host->wire, h->token, "%s", words);
+    host->asked = speaks(host) && (!only || host == only) && ls_wire_send(&host->wire, h->token, "%s", words);
   }
   for (bool open = true; open && ls_clock_ns() < end_ns;) {
     struct pollfd ready = {.fd = h->epoll, .events = POLLIN};
@@ -459,6 +460,7 @@ static void ask(ls_hosts_t *h, const host_t *only, const char *words, int64_t li
     for (int i = 0; i < h->count; i++)
       open |= h->host[i].asked && speaks(&h->host[i]);
   }
+  h->question = NULL;
 }
 
 void ls_hosts_take_rings(ls_hosts_t *h) {

@@ -7,8 +7,8 @@
  *   ready                 its page is open       end      kills what is left of the ranks; the answer is bye
  *   rank ..               what a rank shows
  *   speed ..              its own times        speed .. from other hosts, for the page of rank 0
- *   ring .., entry .., told                    rings    the last collectives of the host's ranks
- *   part HEX .., told     a piece of JSON      look R   the threads and stacks of rank R
+ *   ring .., entry .., told rings              rings    the last collectives of the host's ranks
+ *   part HEX .., told look R                   look R   the threads and stacks of rank R
  *   beat, bye                                  give up  ends what the host's devices wait for */
 #ifndef LS_SUPERVISE_WIRE_H
 #define LS_SUPERVISE_WIRE_H
@@ -17,7 +17,7 @@
 #include "monitor/ring.h"
 #include "monitor/web.h"
 
-enum { LS_WIRE_VERSION = 2, LS_WIRE_BYTES = 1024, LS_WIRE_SPEEDS = 20 };
+enum { LS_WIRE_VERSION = 3, LS_WIRE_BYTES = 1024, LS_WIRE_SPEEDS = 20 };
 
 typedef struct {
   int fd;      /* non-blocking; -1: closed */

@@ -98,10 +98,31 @@ static void strangers_that_say_nothing_keep_hosts_out_for_a_second_at_most(void 
     close(stranger[i]);
 }
 
+/* Their answers lie in the sockets before the questions are asked. */
+static void a_host_that_answers_too_late_or_never_spoils_no_later_question(void **state) {
+  (void)state;
+  for (int i = 0; i < HOSTS; i++)
+    introduce(i);
+  ls_hosts_serve(hosts, ls_clock_ns());
+  ls_hosts_take_rings(hosts);   /* nobody answers */
+  for (int i = 1; i < 3; i++) { /* the second is not asked */
+    assert_true(ls_wire_send(&agent[i], token, "told rings"));
+    assert_true(ls_wire_send_text(&agent[i], token, "{\"threads\": 7}"));
+    assert_true(ls_wire_send(&agent[i], token, "told look %d", i));
+  }
+  const int64_t begin_ns = ls_clock_ns();
+  json_t *process = ls_hosts_look(hosts, 1);
+  assert_true(ls_clock_ns() - begin_ns < 7 * (int64_t)SECOND); /* it does not wait for the others */
+  assert_int_equal(json_integer_value(json_object_get(process, "threads")), 7);
+  json_decref(process);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(all_hosts_that_come_at_once_are_taken, begin, end),
       cmocka_unit_test_setup_teardown(strangers_that_say_nothing_keep_hosts_out_for_a_second_at_most, begin,
+                                      end),
+      cmocka_unit_test_setup_teardown(a_host_that_answers_too_late_or_never_spoils_no_later_question, begin,
                                       end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
