@@ -381,6 +381,7 @@ static void hear_words(host_t *host, int64_t now_ns) {
   if (host->said < 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) return;
   close(host->said);
   host->said = -1;
+  if (speaks(host)) return; /* its last lines may still be on their way: the connection tells its end */
   lose(host, now_ns, "its agent has ended%s%s", host->words[0] ? ": " : "", host->words);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -98,6 +99,27 @@ static void strangers_that_say_nothing_keep_hosts_out_for_a_second_at_most(void 
     close(stranger[i]);
 }
 
+static int begin_ended(void **state) {
+  spec.remote_shell = "true";
+  const int failed = begin(state);
+  spec.remote_shell = "sh -c cat";
+  return failed;
+}
+
+static void a_host_whose_shell_ends_before_its_last_lines_come_is_not_lost(void **state) {
+  ls_fault_t fault;
+  (void)state;
+  while (wait(NULL) > 0) {
+  }
+  for (int i = 0; i < HOSTS; i++)
+    introduce(i);
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_false(ls_hosts_lost(hosts, &fault));
+  ls_wire_close(&agent[0]);
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_true(ls_hosts_lost(hosts, &fault));
+}
+
 /* Their answers lie in the sockets before the questions are asked. */
 static void a_host_that_answers_too_late_or_never_spoils_no_later_question(void **state) {
   (void)state;
@@ -124,6 +146,8 @@ int main(void) {
                                       end),
       cmocka_unit_test_setup_teardown(a_host_that_answers_too_late_or_never_spoils_no_later_question, begin,
                                       end),
+      cmocka_unit_test_setup_teardown(a_host_whose_shell_ends_before_its_last_lines_come_is_not_lost,
+                                      begin_ended, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
