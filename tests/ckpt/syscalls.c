@@ -157,6 +157,17 @@ WRAP(int, unlink, const char *path) {
   return __real_unlink(path);
 }
 
+WRAP(int, unlinkat, int above, const char *name, int flags) {
+  char dir[512], path[1024];
+  if (above == AT_FDCWD)
+    snprintf(path, sizeof path, "%s", name);
+  else
+    snprintf(path, sizeof path, "%s/%s", path_of(above, dir), name);
+  if (enter(flags & AT_REMOVEDIR ? SYS_RMDIR : SYS_UNLINK, path, "", NULL)) return -1;
+  power_removing(path);
+  return __real_unlinkat(above, name, flags);
+}
+
 WRAP(int, flock, int fd, int operation) {
   char path[512];
   return enter(SYS_FLOCK, path_of(fd, path), "", NULL) ? -1 : __real_flock(fd, operation);
