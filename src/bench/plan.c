@@ -18,7 +18,8 @@ static const ls_field_t option_rows[] = {SAME(accumulate), SAME(bucket_bytes), S
                                          LS_FIELD_AS(cell_t, shards, "shards", .known = LS_KNOWN_ABOVE_0)};
 static const ls_field_t time_rows[] = {
     LS_FIELD_AS(cell_t, mean_us, "mean"),
-    LS_FIELD_AS(cell_t, low_us, "low", .min = -INFINITY), /* an interval from few repetitions reaches below 0 */
+    LS_FIELD_AS(cell_t, low_us, "low",
+                .min = -INFINITY), /* an interval from few repetitions reaches below 0 */
     LS_FIELD_AS(cell_t, high_us, "high"), LS_FIELD_AS(cell_t, predicted_us, "predicted")};
 static const ls_record_t option_record = LS_RECORD(option_rows), time_record = LS_RECORD(time_rows);
 static const ls_field_t rows[] = {

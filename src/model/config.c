@@ -16,8 +16,15 @@ static const ls_option_t model_rows[] = {
                       "bert-base, resnet18, resnet34, resnet50 or efficientnet-b0; replaces input and "
                       "layers. The sizes below "
                       "change it."),
-    SIZE(width, 1 << 20, "width of its layers"),
-    SIZE(depth, LS_LAYER_MAX, "number of its layers or blocks"),
+    LS_OPTION(ls_model_config_t, width, .change = LS_CHANGE_IGNORED, .min = 0, .max = 1 << 20, .initial = "0",
+              .help = "Of a preset: width of its layers; of resnet: of its first stage, which each later one "
+                      "doubles; of efficientnet: a factor of all channels, 1 in b0, 1.1 in b2; 0: its own."),
+    LS_OPTION(ls_model_config_t, depth, .change = LS_CHANGE_IGNORED, .min = 0, .max = LS_LAYER_MAX,
+              .optional = true,
+              .help =
+                  "Of a preset: number of its layers or blocks; of resnet: blocks of each stage, one number "
+                  "or [3, 4, 23, 3] (resnet101); of efficientnet: a factor of all stages' blocks, 1 in b0, "
+                  "1.1 in b1."),
     SIZE(heads, 4096, "heads of attention"),
     SIZE(context, 1 << 24, "places of a sequence"),
     SIZE(vocabulary, 1 << 24, "tokens that it knows"),
@@ -136,14 +143,17 @@ static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, bool has_loss, 
 static const char *const size_names[] = {"width",    "depth",   "heads", "context", "vocabulary",
                                          "features", "classes", "image", "dropout", NULL};
 
-/* Sizes that the preset, or a list of layers (NULL), does not have. */
-static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const char *preset) {
+/* Sizes that the preset, or a list of layers, does not have. */
+static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_model_config_t *model) {
   ls_status_t status = LS_OK;
-  for (int i = 0; size_names[i]; i++)
-    if (is_given(map, size_names[i]) && !(preset && ls_preset_reads(preset, size_names[i])))
-      status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, size_names[i])->key_place, "model.%s: %s%s",
-                          size_names[i], preset ? preset : "it changes a preset; ",
-                          preset ? " has no such size" : "the layers below have their own sizes");
+  for (int i = 0; size_names[i]; i++) {
+    if (!is_given(map, size_names[i])) continue;
+    const char *why =
+        model->preset ? ls_preset_refuses(model, size_names[i]) : "the layers below have their own sizes";
+    if (why)
+      status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, size_names[i])->key_place, "model.%s: %s %s",
+                          size_names[i], model->preset ? model->preset : "it changes a preset;", why);
+  }
   return status;
 }
 
@@ -163,7 +173,7 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
   while (ls_preset_names[known] && strcmp(ls_preset_names[known], model->preset) != 0)
     known++;
   if (ls_preset_names[known]) {
-    status = ls_worse(status, check_sizes(ctx, map, model->preset));
+    status = ls_worse(status, check_sizes(ctx, map, model));
     return status == LS_OK ? read_preset(ctx, arena, is_given(map, "loss"), model) : status;
   }
   char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
@@ -182,8 +192,8 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
   if (model.preset)
     status = ls_worse(status, parse_preset(ctx, arena, map, &model));
   else if (!is_given(map, "preset"))
-    status =
-        ls_worse(ls_worse(status, check_sizes(ctx, map, NULL)), parse_own(ctx, arena, map, options, &model));
+    status = ls_worse(ls_worse(status, check_sizes(ctx, map, &model)),
+                      parse_own(ctx, arena, map, options, &model));
   if (status == LS_OK && model.pad >= 0 && (ls_model_ids(&model) == 0 || model.input.count != 1))
     status =
         ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, "pad")->place,

@@ -87,7 +87,8 @@ ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_
 /* presets.c: input, layers and perhaps the loss of model->preset, one of the names below, as a document: its sizes are
  * the model's where those are given. NULL: memory is short. */
 char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model);
-bool ls_preset_reads(const char *name, const char *size); /* whether a preset has that size */
-extern const char *const ls_preset_names[];               /* NULL-terminated */
+/* What model->preset says against the `size` that the model gives it: "has no such size"; NULL: nothing. */
+const char *ls_preset_refuses(const ls_model_config_t *model, const char *size);
+extern const char *const ls_preset_names[]; /* NULL-terminated */
 
 #endif

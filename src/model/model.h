@@ -50,8 +50,10 @@ typedef struct {
   const char *preset;    /* NULL or its name; layers and input are then filled from it */
   int loss;              /* ls_loss_kind_t */
   double label_smoothing, huber_delta;
-  double dropout;                                                             /* of a preset; < 0: its own */
-  int64_t width, depth, heads, context, vocabulary, features, classes, image; /* of a preset; 0: its own */
+  double dropout;                                               /* of a preset; < 0: its own */
+  double width;                                                 /* .. 0: its own */
+  ls_floats_t depth;                                            /* .. empty, 0: its own */
+  int64_t heads, context, vocabulary, features, classes, image; /* .. 0: its own */
   ls_strings_t freeze; /* patterns of parameters' names; `!` before one takes back */
   int64_t ignore;      /* class of a position that counts nowhere */
   int64_t pad;         /* token that fills the ends of samples; -1: there is none */

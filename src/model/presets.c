@@ -84,7 +84,7 @@ static const char bert_head[] = "  - global_pool: {name: first, kind: first}\n"
 /* He et al. 2015, with the names of torchvision; the stride of a bottleneck is that of its 3 x 3. */
 static const char resnet[] =
     MODEL("[$image, $image, $features]",
-          "  - conv2d: {name: conv1, filters: 64, kernel: 7, stride: 2, padding: 3, bias: "
+          "  - conv2d: {name: conv1, filters: $width, kernel: 7, stride: 2, padding: 3, bias: "
           "false, init: kaiming_out}\n"
           "  - batch_norm: {name: bn1}\n"
           "  - activation: {kind: relu}\n"
@@ -94,121 +94,140 @@ static const char resnet_head[] = "  - global_pool: {name: avgpool}\n"
                                   "loss: cross-entropy\n";
 
 /* Tan and Le 2019, with the names of torchvision. */
-static const char efficientnet[] = MODEL(
-    "[$image, $image, $features]",
-    "  - conv2d: {name: features.0.0, filters: 32, stride: 2, padding: 1, bias: false, init: kaiming_out}\n"
-    "  - batch_norm: {name: features.0.1}\n"
-    "  - activation: {name: features.0, kind: silu}\n");
-static const char efficientnet_head[] =
-    "  - conv2d: {name: features.8.0, filters: 1280, kernel: 1, bias: false, init: kaiming_out}\n"
-    "  - batch_norm: {name: features.8.1}\n"
-    "  - activation: {kind: silu}\n"
-    "  - global_pool: {name: avgpool}\n"
-    "  - dropout: {rate: $dropout}\n"
-    "  - dense: {name: classifier.1, units: $classes}\n"
-    "loss: cross-entropy\n";
+static const char efficientnet[] = MODEL("[$image, $image, $features]", "");
+static const char efficientnet_head[] = "  - global_pool: {name: avgpool}\n"
+                                        "  - dropout: {rate: $dropout}\n"
+                                        "  - dense: {name: classifier.1, units: $classes}\n"
+                                        "loss: cross-entropy\n";
 
+enum { STAGES = 4 /* of a residual network */, EFFICIENT_BLOCKS = 16, BLOCKS_MAX = 128 };
 typedef struct preset {
   const char *name, *model;
-  const char *head; /* NULL or what follows where there are classes */
-  int64_t width, depth, heads, context, vocabulary, features, classes, image;
+  const char *head;     /* NULL or what follows where there are classes */
+  double width;         /* .. and depth: sizes, or factors of all layers' own (`factors`) */
+  double depth[STAGES]; /* of each stage, where there are several; else the first is the network's */
+  bool factors;
+  int64_t heads, context, vocabulary, features, classes, image;
   double dropout;
-  /* NULL, or writes what is between both. NULL when memory is short. */
-  char *(*blocks)(ls_arena_t *arena, const struct preset *preset);
-  int stages[4]; /* of a residual network: blocks */
-  int expansion; /* .. and width of a bottleneck's output; 1: two convolutions */
+  /* NULL, or writes what is between both. */
+  void (*blocks)(FILE *to, const struct preset *preset, const ls_model_config_t *model);
+  int expansion; /* of a residual network: width of a bottleneck's output; 1: two convolutions */
 } preset_t;
 
+static double width_of(const preset_t *preset, const ls_model_config_t *model) {
+  return model->width > 0 ? model->width : preset->width;
+}
+
+static double depth_of(const preset_t *preset, const ls_model_config_t *model, int stage) {
+  double given = model->depth.v[model->depth.count > 1 ? stage : 0];
+  return given > 0 ? given : preset->depth[stage];
+}
+
+static double dropout_of(const preset_t *preset, const ls_model_config_t *model) {
+  return model->dropout >= 0 ? model->dropout : preset->dropout;
+}
+
 /* Convolution and norm `number` of block `name`. `from` "": the layer before. */
-static char *with_conv(ls_arena_t *arena, const char *text, const char *name, const char *conv,
-                       const char *norm, const char *from, int64_t filters, int kernel, int stride,
-                       int64_t groups) {
-  return text ? ls_arena_printf(arena,
-                                "%s  - conv2d: {name: %s.%s, %s%s%sfilters: %lld, kernel: %d, stride: %d, "
-                                "padding: %d, groups: %lld, "
-                                "bias: false, init: kaiming_out}\n"
-                                "  - batch_norm: {name: %s.%s}\n",
-                                text, name, conv, *from ? "from: " : "", from, *from ? ", " : "",
-                                (long long)filters, kernel, stride, kernel / 2, (long long)groups, name, norm)
-              : NULL;
+static void with_conv(FILE *to, const char *name, const char *conv, const char *norm, const char *from,
+                      int64_t filters, int kernel, int stride, int64_t groups) {
+  fprintf(to,
+          "  - conv2d: {name: %s.%s, %s%s%sfilters: %lld, kernel: %d, stride: %d, padding: %d, groups: %lld, "
+          "bias: false, init: kaiming_out}\n"
+          "  - batch_norm: {name: %s.%s}\n",
+          name, conv, *from ? "from: " : "", from, *from ? ", " : "", (long long)filters, kernel, stride,
+          kernel / 2, (long long)groups, name, norm);
 }
 
-static char *with_relu(ls_arena_t *arena, const char *text) {
-  return text ? ls_arena_printf(arena, "%s  - activation: {kind: relu}\n", text) : NULL;
-}
+static const char relu[] = "  - activation: {kind: relu}\n", silu[] = "  - activation: {kind: silu}\n";
 
-static char *residual_blocks(ls_arena_t *arena, const preset_t *preset) {
-  char *text = ls_arena_strdup(arena, ""), from[32] = "maxpool", name[24], skip[48];
-  int64_t channels = 64;
-  for (int stage = 0; stage < LS_COUNT(preset->stages); stage++)
-    for (int block = 0; block < preset->stages[stage]; block++) {
-      int64_t width = (int64_t)64 << stage, outputs = width * preset->expansion;
+static void residual_blocks(FILE *to, const preset_t *preset, const ls_model_config_t *model) {
+  char from[32] = "maxpool", name[24], skip[48];
+  const int64_t first = (int64_t)width_of(preset, model);
+  const bool deep = preset->expansion > 1;
+  int64_t channels = first;
+  for (int stage = 0; stage < STAGES; stage++)
+    for (int block = 0; block < (int)depth_of(preset, model, stage); block++) {
+      int64_t width = first << stage, outputs = width * preset->expansion;
       int stride = block == 0 && stage > 0 ? 2 : 1;
       snprintf(name, sizeof name, "layer%d.%d", stage + 1, block);
       snprintf(skip, sizeof skip, "%s", from);
       if (stride != 1 || channels != outputs) {
-        text = with_conv(arena, text, name, "downsample.0", "downsample.1", from, outputs, 1, stride, 1);
+        with_conv(to, name, "downsample.0", "downsample.1", from, outputs, 1, stride, 1);
         snprintf(skip, sizeof skip, "%s.downsample.1", name);
       }
-      bool deep = preset->expansion > 1;
-      text = with_relu(arena, with_conv(arena, text, name, "conv1", "bn1", from, width, deep ? 1 : 3,
-                                        deep ? 1 : stride, 1));
-      text = with_conv(arena, text, name, "conv2", "bn2", "", width, 3, deep ? stride : 1, 1);
-      if (deep) text = with_conv(arena, with_relu(arena, text), name, "conv3", "bn3", "", outputs, 1, 1, 1);
-      if (text)
-        text = ls_arena_printf(
-            arena, "%s  - add: {from: [%s, %s.bn%d]}\n  - activation: {name: %s.out, kind: relu}\n", text,
-            skip, name, deep ? 3 : 2, name);
+      with_conv(to, name, "conv1", "bn1", from, width, deep ? 1 : 3, deep ? 1 : stride, 1);
+      fputs(relu, to);
+      with_conv(to, name, "conv2", "bn2", "", width, 3, deep ? stride : 1, 1);
+      if (deep) {
+        fputs(relu, to);
+        with_conv(to, name, "conv3", "bn3", "", outputs, 1, 1, 1);
+      }
       snprintf(from, sizeof from, "%s.out", name);
+      fprintf(to, "  - add: {from: [%s, %s.bn%d]}\n  - activation: {name: %s, kind: relu}\n", skip, name,
+              deep ? 3 : 2, from);
       channels = outputs;
     }
-  return text;
+}
+
+/* Channels times a factor, in eights: rounded, but by no more than a tenth down. */
+static int64_t scaled(int channels, double factor) {
+  enum { EIGHT = 8 };
+  const double wanted = channels * factor;
+  int64_t whole = (int64_t)(wanted + EIGHT / 2) / EIGHT * EIGHT;
+  if (whole < EIGHT) whole = EIGHT;
+  return (double)whole < 0.9 * wanted ? whole + EIGHT : whole;
 }
 
 /* Inverted bottlenecks: expansion, depthwise convolution, squeeze and excitation, projection. */
-static char *efficient_blocks(ls_arena_t *arena, const preset_t *preset) {
-  enum { BLOCKS = 16 };
+static void efficient_blocks(FILE *to, const preset_t *preset, const ls_model_config_t *model) {
   static const struct {
     int expand, kernel, stride, outputs, repeat;
   } stages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
                 {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
-  char *text = ls_arena_strdup(arena, ""), from[64] = "features.0", block[36], part[60];
-  int channels = 32, done = 0;
-  (void)preset;
+  enum { STEM = 32, HEAD = 4 /* times the last stage */ };
+  const double width = width_of(preset, model), depth = depth_of(preset, model, 0);
+  char from[64] = "features.0", block[36], part[60];
+  int64_t channels = scaled(STEM, width);
+  int blocks = 0, done = 0;
   for (int i = 0; i < LS_COUNT(stages); i++)
-    for (int k = 0; k < stages[i].repeat; k++, done++) {
-      int hidden = channels * stages[i].expand, stride = k == 0 ? stages[i].stride : 1, at = 0;
+    blocks += (int)ceil(stages[i].repeat * depth);
+  with_conv(to, "features.0", "0", "1", "", channels, 3, 2, 1);
+  fputs("  - activation: {name: features.0, kind: silu}\n", to);
+  for (int i = 0; i < LS_COUNT(stages); i++)
+    for (int k = 0; k < (int)ceil(stages[i].repeat * depth); k++, done++) {
+      int64_t hidden = channels * stages[i].expand, outputs = scaled(stages[i].outputs, width);
+      int stride = k == 0 ? stages[i].stride : 1, at = 0;
       snprintf(block, sizeof block, "features.%d.%d", i + 1, k);
       if (stages[i].expand > 1) {
         snprintf(part, sizeof part, "%s.block.%d", block, at++);
-        text = with_conv(arena, text, part, "0", "1", from, hidden, 1, 1, 1);
-        if (text) text = ls_arena_printf(arena, "%s  - activation: {kind: silu}\n", text);
+        with_conv(to, part, "0", "1", from, hidden, 1, 1, 1);
+        fputs(silu, to);
       }
       snprintf(part, sizeof part, "%s.block.%d", block, at++);
-      text = with_conv(arena, text, part, "0", "1", at == 1 ? from : "", hidden, stages[i].kernel, stride,
-                       hidden);
-      if (text)
-        text = ls_arena_printf(arena,
-                               "%s  - activation: {name: %s.act, kind: silu}\n"
-                               "  - global_pool\n"
-                               "  - dense: {name: %s.block.%d.fc1, units: %d, activation: silu}\n"
-                               "  - dense: {name: %s.block.%d.fc2, units: %d, activation: sigmoid}\n"
-                               "  - multiply: {from: [%s.act, %s.block.%d.fc2]}\n",
-                               text, part, block, at, channels / 4, block, at, hidden, part, block, at);
+      with_conv(to, part, "0", "1", at == 1 ? from : "", hidden, stages[i].kernel, stride, hidden);
+      fprintf(to,
+              "  - activation: {name: %s.act, kind: silu}\n"
+              "  - global_pool\n"
+              "  - dense: {name: %s.block.%d.fc1, units: %lld, activation: silu}\n"
+              "  - dense: {name: %s.block.%d.fc2, units: %lld, activation: sigmoid}\n"
+              "  - multiply: {from: [%s.act, %s.block.%d.fc2]}\n",
+              part, block, at, (long long)channels / 4, block, at, (long long)hidden, part, block, at);
       snprintf(part, sizeof part, "%s.block.%d", block, at + 1);
-      text = with_conv(arena, text, part, "0", "1", "", stages[i].outputs, 1, 1, 1);
-      if (stride == 1 && channels == stages[i].outputs) {
-        if (text)
-          text = ls_arena_printf(arena,
-                                 "%s  - drop_path: {name: %s.drop, rate: $dropout*%d/%d}\n"
-                                 "  - add: {name: %s.out, from: [%s, %s.drop]}\n",
-                                 text, block, done, BLOCKS, block, from, block);
+      with_conv(to, part, "0", "1", "", outputs, 1, 1, 1);
+      if (stride == 1 && channels == outputs) {
+        fprintf(to,
+                "  - drop_path: {name: %s.drop, rate: %.15g}\n"
+                "  - add: {name: %s.out, from: [%s, %s.drop]}\n",
+                block, dropout_of(preset, model) * done / blocks, block, from, block);
         snprintf(from, sizeof from, "%s.out", block);
       } else
         snprintf(from, sizeof from, "%s.1", part);
-      channels = stages[i].outputs;
+      channels = outputs;
     }
-  return text;
+  fprintf(to,
+          "  - conv2d: {name: features.8.0, filters: %lld, kernel: 1, bias: false, init: kaiming_out}\n"
+          "  - batch_norm: {name: features.8.1}\n%s",
+          (long long)(HEAD * channels), silu);
 }
 
 static const preset_t presets[] = {
@@ -217,27 +236,28 @@ static const preset_t presets[] = {
                                       HIDDEN(256, 0.3) OUTPUTS("768"))},
     {"mlp-extreme", MODEL("[4096]", HIDDEN(8192, 0) HIDDEN(6144, 0) HIDDEN(4096, 0) HIDDEN(2048, 0)
                                         HIDDEN(1024, 0) OUTPUTS("512"))},
-    {"lstm", MODEL("[$context, $features]", RECURRENT("lstm") OUTPUTS("$classes")), .width = 192, .depth = 2,
+    {"lstm", MODEL("[$context, $features]", RECURRENT("lstm") OUTPUTS("$classes")), .width = 192,
+     .depth = {2}, .context = 60, .features = 50, .classes = 3},
+    {"gru", MODEL("[$context, $features]", RECURRENT("gru") OUTPUTS("$classes")), .width = 160, .depth = {2},
      .context = 60, .features = 50, .classes = 3},
-    {"gru", MODEL("[$context, $features]", RECURRENT("gru") OUTPUTS("$classes")), .width = 160, .depth = 2,
-     .context = 60, .features = 50, .classes = 3},
-    {"encoder", encoder, .width = 192, .depth = 6, .heads = 6, .context = 64, .features = 50, .classes = 3,
+    {"encoder", encoder, .width = 192, .depth = {6}, .heads = 6, .context = 64, .features = 50, .classes = 3,
      .dropout = 0.1},
-    {"gpt-char", gpt, .width = 384, .depth = 6, .heads = 6, .context = 256, .vocabulary = 65, .dropout = 0.2},
-    {"gpt2", gpt, .width = 768, .depth = 12, .heads = 12, .context = 1024, .vocabulary = 50257,
+    {"gpt-char", gpt, .width = 384, .depth = {6}, .heads = 6, .context = 256, .vocabulary = 65,
+     .dropout = 0.2},
+    {"gpt2", gpt, .width = 768, .depth = {12}, .heads = 12, .context = 1024, .vocabulary = 50257,
      .dropout = 0.1},
-    {"bert-small", bert, bert_head, .width = 512, .depth = 4, .heads = 8, .context = 128, .vocabulary = 30522,
-     .dropout = 0.1},
-    {"bert-base", bert, bert_head, .width = 768, .depth = 12, .heads = 12, .context = 128,
+    {"bert-small", bert, bert_head, .width = 512, .depth = {4}, .heads = 8, .context = 128,
+     .vocabulary = 30522, .dropout = 0.1},
+    {"bert-base", bert, bert_head, .width = 768, .depth = {12}, .heads = 12, .context = 128,
      .vocabulary = 30522, .dropout = 0.1},
     {"resnet18", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
-     .stages = {2, 2, 2, 2}, .expansion = 1},
+     .width = 64, .depth = {2, 2, 2, 2}, .expansion = 1},
     {"resnet34", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
-     .stages = {3, 4, 6, 3}, .expansion = 1},
+     .width = 64, .depth = {3, 4, 6, 3}, .expansion = 1},
     {"resnet50", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
-     .stages = {3, 4, 6, 3}, .expansion = 4},
+     .width = 64, .depth = {3, 4, 6, 3}, .expansion = 4},
     {"efficientnet-b0", efficientnet, efficientnet_head, .classes = 1000, .image = 224, .features = 3,
-     .dropout = 0.2, .blocks = efficient_blocks},
+     .dropout = 0.2, .width = 1, .depth = {1}, .factors = true, .blocks = efficient_blocks},
 };
 
 const char *const ls_preset_names[] = {
@@ -250,8 +270,7 @@ _Static_assert(LS_COUNT(presets) + 1 == LS_COUNT(ls_preset_names), "every preset
 static const struct {
   const char *name;
   size_t given, own;
-} sizes[] = {SIZE(width),      SIZE(depth),    SIZE(heads),   SIZE(context),
-             SIZE(vocabulary), SIZE(features), SIZE(classes), SIZE(image)};
+} sizes[] = {SIZE(heads), SIZE(context), SIZE(vocabulary), SIZE(features), SIZE(classes), SIZE(image)};
 
 static const preset_t *find(const char *name) {
   for (int i = 0; i < LS_COUNT(presets); i++)
@@ -259,9 +278,9 @@ static const preset_t *find(const char *name) {
   return NULL;
 }
 
-bool ls_preset_reads(const char *name, const char *size) {
-  const preset_t *preset = find(name);
-  const char *text[] = {preset ? preset->model : "", preset && preset->head ? preset->head : ""};
+static bool reads(const preset_t *preset, const char *size) {
+  const char *text[] = {preset->model, preset->head ? preset->head : "",
+                        preset->blocks ? "$width $depth" : ""};
   size_t len = strlen(size);
   for (int i = 0; i < LS_COUNT(text); i++)
     for (const char *p = text[i]; (p = strchr(p, '$')); p++)
@@ -269,46 +288,66 @@ bool ls_preset_reads(const char *name, const char *size) {
   return false;
 }
 
-static int64_t size_of(const preset_t *preset, const ls_model_config_t *model, int i) {
-  int64_t given, own;
-  memcpy(&given, (const char *)model + sizes[i].given, sizeof given);
-  memcpy(&own, (const char *)preset + sizes[i].own, sizeof own);
-  return given > 0 ? given : own;
+const char *ls_preset_refuses(const ls_model_config_t *model, const char *size) {
+  const preset_t *preset = find(model->preset);
+  const bool width = strcmp(size, "width") == 0, depth = strcmp(size, "depth") == 0;
+  const int stages = preset->depth[1] > 0 ? STAGES : 1, given = model->depth.count;
+  if (!reads(preset, size)) return "has no such size";
+  if (depth && given != 1 && given != stages)
+    return stages > 1 ? "takes one number, or one for each of its 4 stages" : "takes one number";
+  bool whole = !width || model->width == floor(model->width);
+  double blocks = 0;
+  for (int i = 0; depth && i < stages; i++) {
+    whole = whole && depth_of(preset, model, i) == floor(depth_of(preset, model, i));
+    blocks += depth_of(preset, model, i) * (preset->factors ? EFFICIENT_BLOCKS : 1);
+  }
+  if (preset->blocks && blocks > BLOCKS_MAX) return "takes at most 128 blocks together";
+  return whole || preset->factors ? NULL : "takes whole numbers";
 }
 
 /* `name`: behind a `$`. */
 static double value_of(const preset_t *preset, const ls_model_config_t *model, const char *name, size_t len) {
   for (int i = 0; i < LS_COUNT(sizes); i++)
-    if (strlen(sizes[i].name) == len && strncmp(name, sizes[i].name, len) == 0)
-      return (double)size_of(preset, model, i);
-  double dropout = model->dropout >= 0 ? model->dropout : preset->dropout;
-  int64_t depth = model->depth > 0 ? model->depth : preset->depth;
-  return *name == 'd' ? dropout : 0.02 / sqrt(2.0 * (double)depth); /* residual: of GPT-2 */
+    if (strlen(sizes[i].name) == len && strncmp(name, sizes[i].name, len) == 0) {
+      int64_t given, own;
+      memcpy(&given, (const char *)model + sizes[i].given, sizeof given);
+      memcpy(&own, (const char *)preset + sizes[i].own, sizeof own);
+      return (double)(given > 0 ? given : own);
+    }
+  if (*name == 'w') return width_of(preset, model);
+  if (strncmp(name, "de", 2) == 0) return depth_of(preset, model, 0);
+  return *name == 'd' ? dropout_of(preset, model)
+                      : 0.02 / sqrt(2.0 * depth_of(preset, model, 0)); /* residual: of GPT-2 */
 }
 
-char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model) {
-  enum { VALUE_BYTES = 32 };
-  const preset_t *preset = find(model->preset);
-  const char *head = preset->head && (model->classes > 0 || preset->classes > 0) ? preset->head : "";
-  const char *blocks = preset->blocks ? preset->blocks(arena, preset) : "";
-  char *text = blocks ? ls_arena_printf(arena, "%s%s%s", preset->model, blocks, head) : NULL;
-  size_t room = 1;
-  for (const char *p = text; p && *p; p++)
-    room += *p == '$' ? VALUE_BYTES : 1;
-  char *out = text ? ls_arena_array(arena, room, 1) : NULL;
-  for (char *to = out; to && *text; *to = '\0') {
-    if (*text != '$') {
-      *to++ = *text++;
-      continue;
-    }
-    size_t len = 0;
-    while (isalpha((unsigned char)text[1 + len]))
+/* The text with its sizes: `$width*4`. */
+static void put(FILE *to, const preset_t *preset, const ls_model_config_t *model, const char *text) {
+  while (*text) {
+    size_t len = strcspn(text, "$");
+    fwrite(text, 1, len, to);
+    text += len;
+    if (!*text) return;
+    for (len = 0; isalpha((unsigned char)text[1 + len]);)
       len++;
     double value = value_of(preset, model, text + 1, len);
     text += 1 + len;
-    if (*text == '*') value *= (double)strtol(text + 1, &text, 10);
-    if (*text == '/') value /= (double)strtol(text + 1, &text, 10);
-    to += snprintf(to, VALUE_BYTES, "%.15g", value);
+    char *end = NULL;
+    if (*text == '*') value *= (double)strtol(text + 1, &end, 10);
+    if (end) text = end;
+    fprintf(to, "%.15g", value);
   }
+}
+
+char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model) {
+  const preset_t *preset = find(model->preset);
+  char *text = NULL;
+  size_t size;
+  FILE *to = open_memstream(&text, &size);
+  if (!to) return NULL;
+  put(to, preset, model, preset->model);
+  if (preset->blocks) preset->blocks(to, preset, model);
+  if (preset->head && (model->classes > 0 || preset->classes > 0)) put(to, preset, model, preset->head);
+  char *out = fclose(to) == 0 ? ls_arena_strdup(arena, text) : NULL;
+  free(text);
   return out;
 }

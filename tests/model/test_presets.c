@@ -120,6 +120,16 @@ static void of_other_sizes(void **state) {
        LS_LOSS_MSE, 0},
       {"{preset: resnet18, image: 32, features: 1, classes: 10}", 11689512 - 990 * 513 - 64 * 49 * 2,
        LS_LOSS_CROSS_ENTROPY, 0},
+      /* torchvision's resnet101 and 152, and efficientnet_b1 to b3 */
+      {"{preset: resnet50, depth: [3, 4, 23, 3]}", 44549160, LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: resnet50, depth: [3, 8, 36, 3]}", 60192808, LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: resnet34, depth: 2}", 11689512, LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: resnet18, width: 8, depth: 1, classes: 10}", 78962, LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: efficientnet-b0, width: 1.0, depth: 1.1}", 7794184, LS_LOSS_CROSS_ENTROPY, 1},
+      {"{preset: efficientnet-b0, width: 1.1, depth: 1.2, image: 260, dropout: 0.3}", 9109994,
+       LS_LOSS_CROSS_ENTROPY, 1},
+      {"{preset: efficientnet-b0, width: 1.2, depth: 1.4, image: 300, dropout: 0.3}", 12233232,
+       LS_LOSS_CROSS_ENTROPY, 1},
       {"{preset: efficientnet-b0, image: 64, classes: 10}", 5288548 - 990 * 1281, LS_LOSS_CROSS_ENTROPY, 1},
   };
   for (int i = 0; i < LS_COUNT(others); i++) {
@@ -168,6 +178,20 @@ static void sizes_that_do_not_fit(void **state) {
       {"model: {input: 4, loss: mse, depth: 2, layers: [dense: {units: 2}]}\n",
        "f.yaml:1:30: model.depth: it changes a preset; the layers below have their own sizes"},
       {"model: {preset: gpt2, heads: 7}\n", "gpt2:"},
+      {"model: {preset: gpt2, width: 76.5}\n", "f.yaml:1:23: model.width: gpt2 takes whole numbers"},
+      {"model: {preset: lstm, depth: [2, 2]}\n", "f.yaml:1:23: model.depth: lstm takes one number"},
+      {"model: {preset: resnet18, depth: [2, 2.5, 2, 2]}\n",
+       "f.yaml:1:27: model.depth: resnet18 takes whole numbers"},
+      {"model: {preset: resnet50, depth: [3, 4]}\n",
+       "f.yaml:1:27: model.depth: resnet50 takes one number, or one for each of its 4 stages"},
+      {"model: {preset: efficientnet-b0, depth: [1, 2]}\n",
+       "f.yaml:1:34: model.depth: efficientnet-b0 takes one number"},
+      {"model: {preset: resnet18, depth: 33}\n",
+       "f.yaml:1:27: model.depth: resnet18 takes at most 128 blocks together"},
+      {"model: {preset: efficientnet-b0, depth: 8.1}\n",
+       "f.yaml:1:34: model.depth: efficientnet-b0 takes at most 128 blocks together"},
+      {"model: {preset: resnet50, depth: 32}\n", "resnet50:"},
+      {"model: {preset: efficientnet-b0, width: 1e6}\n", "efficientnet-b0:"},
   };
   for (int i = 0; i < LS_COUNT(texts); i++) {
     parsed_t p;
