@@ -1,5 +1,5 @@
-/* The supervisor's side of several hosts: starts an agent on each (agent.h), takes what they say over TCP, shows it on the
- * supervisor's own page, and says which host is lost. Inside supervise. */
+/* The supervisor's side of several hosts: starts an agent on each (agent.h), shows what the agents report on the supervisor's
+ * own page, and says which host is lost. Inside supervise. */
 #ifndef LS_SUPERVISE_HOSTS_H
 #define LS_SUPERVISE_HOSTS_H
 
@@ -20,20 +20,23 @@ void ls_hosts_close(ls_hosts_t *hosts); /* NULL is allowed */
 ls_status_t ls_hosts_begin(ls_hosts_t *hosts, const ls_places_t *places, ls_page_t *page, ls_rings_t *rings);
 /* "LOCKSTEP_PAGE=DIR", for the environment of this life's ranks. */
 const char *ls_hosts_environment(const ls_hosts_t *hosts);
-int ls_hosts_fd(const ls_hosts_t *hosts); /* readable when there is something to take */
-/* Takes what has come and says what is due. */
+int ls_hosts_fd(const ls_hosts_t *hosts); /* readable when there is something to receive */
+/* Receives what has arrived, sends heartbeats when they are due, and notices hosts that are silent for too long. */
 void ls_hosts_serve(ls_hosts_t *hosts, int64_t now_ns);
 bool ls_hosts_ready(const ls_hosts_t *hosts); /* all of this life: its ranks may start */
 /* Whether a host is lost, or has refused: fills kind, code, host, words and noticed_ns. */
 bool ls_hosts_lost(const ls_hosts_t *hosts, ls_fault_t *fault);
-/* Of a hang: copies the ranks' last collectives into the rings (2 s at most); what can be seen of a rank's process on its
- * host (ls_evidence_process, 8 s at most; new reference); asks devices that wait for each other to give up. */
-void ls_hosts_take_rings(ls_hosts_t *hosts);
-json_t *ls_hosts_look(ls_hosts_t *hosts, int rank);
-void ls_hosts_give_up(const ls_hosts_t *hosts);
-void ls_hosts_hold(const ls_hosts_t *hosts, bool hold);
-bool ls_hosts_gone(const ls_hosts_t *hosts, int rank); /* its process has ended */
-bool ls_hosts_stopped(const ls_hosts_t *hosts, int rank);
+bool ls_hosts_rank_ended(const ls_hosts_t *hosts, int rank); /* its process */
+bool ls_hosts_rank_stopped(const ls_hosts_t *hosts, int rank);
+/* Stops the ranks on all hosts (Ctrl-Z), and lets them go on. */
+void ls_hosts_pause(const ls_hosts_t *hosts, bool pause);
+
+/* For the report of a hang. */
+void ls_hosts_fetch_rings(ls_hosts_t *hosts); /* the ranks' last collectives; takes 2 s at most */
+/* What can be seen of a rank's process on its host (ls_evidence_process). Takes 8 s at most. New reference. */
+json_t *ls_hosts_fetch_process(ls_hosts_t *hosts, int rank);
+void ls_hosts_abort_collectives(const ls_hosts_t *hosts); /* in which devices wait for each other */
+
 /* Ends what is left of the ranks on every host, and the agents. A host that does not confirm it is lost. */
 void ls_hosts_end(ls_hosts_t *hosts);
 

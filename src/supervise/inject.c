@@ -115,7 +115,7 @@ bool ls_inject_process(const ls_inject_kind_t *kind, int ranks) {
     if (pid > 1) kill(pid, kind->number);
     return true;
   }
-  if (kind->how == LS_INJECT_HOST) ls_agent_lose();
+  if (kind->how == LS_INJECT_HOST) ls_agent_kill_host();
   if (kind->how == LS_INJECT_EXIT) syscall(SYS_exit_group, 0); /* as exit(0) would, without clearing up */
   for (volatile unsigned loops = 0; kind->how == LS_INJECT_LOOP;)
     loops = loops + 1;

@@ -37,9 +37,9 @@ typedef struct {
   int64_t begin_ns, looked_ns; /* since when a rank counts as silent; the last look */
   int64_t kills;               /* of the system for want of memory, before */
   ls_end_t seen;
-  int64_t dead_ns, asked_ns, told_ns; /* first unexpected end; when it was asked to end, and forced */
-  char job[LS_SEGMENTS_JOB_BYTES];    /* of the ranks on this host; "": not known */
-  char line[LINE_BYTES];              /* of stderr, as far as it has come */
+  int64_t dead_ns, stop_asked_ns, forced_ns; /* first unexpected end; when it was asked to end, and forced */
+  char job[LS_SEGMENTS_JOB_BYTES];           /* of the ranks on this host; "": not known */
+  char line[LINE_BYTES];                     /* of stderr, as far as it has come */
   int line_bytes;
 } life_t;
 
@@ -70,7 +70,7 @@ static ls_status_t start(life_t *l) {
 /* ---- what it writes ---- */
 
 /* Keeps the first error that it reports. */
-static void take_words(life_t *l, const char *bytes, ssize_t got) {
+static void keep_error(life_t *l, const char *bytes, ssize_t got) {
   static const char label[] = "lockstep: error: ";
   const ls_fault_t *fault = &l->end->fault; /* what a life that is being ended says follows from its end */
   for (ssize_t i = 0; i < got && !fault->words[0] && fault->kind == LS_FAULT_NONE; i++) {
@@ -96,7 +96,7 @@ static void take_output(life_t *l, int stream) {
   } else if (stream == STDOUT) {
     fwrite(bytes, 1, (size_t)got, l->printed);
   } else {
-    take_words(l, bytes, got);
+    keep_error(l, bytes, got);
     l->spec->output(l->spec->user, STDERR_FILENO, bytes, (size_t)got);
   }
 }
@@ -109,7 +109,7 @@ static void watch_ranks(life_t *l) {
   const pid_t parent = l->look[0].parent;
   for (int r = 0; r < l->ranks; r++)
     if (l->hosts) {
-      l->gone[r] = ls_hosts_gone(l->hosts, r);
+      l->gone[r] = ls_hosts_rank_ended(l->hosts, r);
     } else if (process[r].fd < 0 && !l->gone[r] && l->look[r].pid > 0) {
       process[r].fd = ls_process_watch(l->look[r].pid);
       l->gone[r] = process[r].fd < 0 && errno == ESRCH;
@@ -182,47 +182,47 @@ static bool look_for_hang(life_t *l, int64_t now_ns) {
   if (!ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault))
     return false;
   for (int r = 0; r < l->ranks; r++)
-    l->stopped[r] =
-        l->hosts ? ls_hosts_stopped(l->hosts, r) : l->look[r].pid > 0 && ls_process_stopped(l->look[r].pid);
+    l->stopped[r] = l->hosts ? ls_hosts_rank_stopped(l->hosts, r)
+                             : l->look[r].pid > 0 && ls_process_stopped(l->look[r].pid);
   ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault);
   fault->noticed_ns = now_ns;
-  if (l->hosts && l->rings) ls_hosts_take_rings(l->hosts);
+  if (l->hosts && l->rings) ls_hosts_fetch_rings(l->hosts);
   ls_evidence_differ(l->rings, l->look, fault);
   return true;
 }
 
-static void hold(life_t *l) {
-  if (l->hosts) ls_hosts_hold(l->hosts, true);
+static void pause_all(life_t *l) {
+  if (l->hosts) ls_hosts_pause(l->hosts, true);
   if (l->child) kill(l->child, SIGTSTP);
   kill(getpid(), SIGSTOP);
   if (l->child) kill(l->child, SIGCONT);
-  if (l->hosts) ls_hosts_hold(l->hosts, false);
+  if (l->hosts) ls_hosts_pause(l->hosts, false);
   l->begin_ns = l->looked_ns = ls_clock_ns();
 }
 
 /* Passes requests on: the first signal asks it to save and end, a second one ends it. */
 static void pass_on(life_t *l, int64_t now_ns) {
   const ls_supervise_t *s = l->spec;
-  if (s->held(s->user)) hold(l);
+  if (s->held(s->user)) pause_all(l);
   if (!l->child) return;
-  if (s->stop(s->user) && l->asked_ns == 0) {
-    l->asked_ns = now_ns;
+  if (s->stop(s->user) && l->stop_asked_ns == 0) {
+    l->stop_asked_ns = now_ns;
     l->seen.asked = true;
     kill(l->child, SIGUSR1);
   }
-  if (s->forced(s->user) && l->told_ns == 0) {
-    l->told_ns = now_ns;
+  if (s->forced(s->user) && l->forced_ns == 0) {
+    l->forced_ns = now_ns;
     kill(l->child, SIGTERM);
     kill(l->child, SIGTERM);
   }
-  if (l->told_ns > 0 && now_ns - l->told_ns > grace_ns) end_all(l);
+  if (l->forced_ns > 0 && now_ns - l->forced_ns > grace_ns) end_all(l);
 }
 
 /* The ranks are started when all hosts are ready. True: a host is lost, or the start was given up. */
 static bool look_at_hosts(life_t *l, int64_t now_ns, ls_status_t *status) {
   ls_fault_t *fault = &l->end->fault;
   ls_hosts_serve(l->hosts, now_ns);
-  if (l->told_ns == 0 && ls_hosts_lost(l->hosts, fault)) {
+  if (l->forced_ns == 0 && ls_hosts_lost(l->hosts, fault)) {
     if (l->again) fault->kind = LS_FAULT_HOST; /* it did fit once */
     return true;
   }
@@ -252,19 +252,19 @@ static bool watch(life_t *l, ls_status_t *status) {
     take_output(l, STDOUT);
     take_output(l, STDERR);
     if (l->dead_ns > 0 && now_ns - l->dead_ns > grace_ns) end_all(l);
-    if (l->dead_ns == 0 && l->told_ns == 0 && l->child && look_for_hang(l, now_ns)) return true;
+    if (l->dead_ns == 0 && l->forced_ns == 0 && l->child && look_for_hang(l, now_ns)) return true;
   }
   return false;
 }
 
 /* Ranks whose devices wait for each other give up their communicators, which may take NCCL long, or for ever. */
-static void give_up(life_t *l) {
+static void abort_collectives(life_t *l) {
   bool device = false;
   for (int r = 0; l->rings && r < l->ranks; r++) {
     device |= ls_rings_at(l->rings, r)->device;
     ls_rings_at(l->rings, r)->give_up = true;
   }
-  if (l->hosts) ls_hosts_give_up(l->hosts);
+  if (l->hosts) ls_hosts_abort_collectives(l->hosts);
   const int64_t end_ns = ls_clock_ns() + grace_ns;
   while (device && ls_clock_ns() < end_ns && (l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0)) {
     poll(l->poll, FIXED, LOOK_MS);
@@ -289,9 +289,9 @@ static void finish(life_t *l, bool known) {
   ls_child_end_t ended = {0};
   int64_t closed_ns = ls_clock_ns();
   if (known && fault->kind == LS_FAULT_HANG) {
-    l->end->evidence = ls_evidence_hang(l->rings, l->hosts ? ls_hosts_look(l->hosts, fault->rank)
+    l->end->evidence = ls_evidence_hang(l->rings, l->hosts ? ls_hosts_fetch_process(l->hosts, fault->rank)
                                                            : ls_evidence_process(fault->at.pid));
-    give_up(l);
+    abort_collectives(l);
   }
   if (known) end_all(l);
   if (l->child) ls_child_wait(l->child, &ended);

@@ -37,7 +37,7 @@ static bool wait_ns(const run_t *run, int64_t ns) {
   return !s->stop(s->user);
 }
 
-static void say(run_t *run, const ls_life_end_t *life, const ls_decision_t *decision) {
+static void log_decision(run_t *run, const ls_life_end_t *life, const ls_decision_t *decision) {
   char text[1024], ranks[160] = "";
   const ls_places_t *p = &run->restarts.places;
   ls_fault_text(&life->fault, life->ranks, text, sizeof text);
@@ -97,7 +97,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
     run->fault_ns = life.fault.noticed_ns;
     ls_report_life(&run->report, &life, decision, &run->restarts);
     json_decref(life.evidence);
-    say(run, &life, decision);
+    log_decision(run, &life, decision);
     if (!decision->again && size > 0) s->output(s->user, STDOUT_FILENO, bytes, size);
   }
   free(bytes);
@@ -105,7 +105,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
 }
 
 /* One supervisor to a directory: another one would clear the lines of this one's ranks. *lock ends with the process. */
-static ls_status_t take(ls_ctx_t *ctx, const char *dir, int *lock) {
+static ls_status_t lock_dir(ls_ctx_t *ctx, const char *dir, int *lock) {
   ls_status_t status = ls_dir_make(ctx, dir);
   if (status != LS_OK) return status;
   *lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -133,7 +133,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   ls_decision_t decision = {.again = true};
   int code = 0, lock = -1;
   prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a killed launcher leaves behind becomes this process's */
-  ls_status_t status = take(ctx, spec->dir, &lock);
+  ls_status_t status = lock_dir(ctx, spec->dir, &lock);
   if (status == LS_OK) status = open_page(&run);
   if (status == LS_OK && spec->places.hosts) status = ls_hosts_open(ctx, spec, &run.hosts);
   while (status == LS_OK && decision.again) {

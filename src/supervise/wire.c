@@ -17,40 +17,41 @@
 enum { TOKEN_BYTES = LS_WEB_TOKEN_BYTES - 1 };
 #define AGE_NS_MAX INT64_C(1000000000000000000)
 
-/* The line that is whole; NULL: none is yet. */
-static const char *whole_line(ls_wire_t *w) {
-  char *begin = w->bytes + w->taken, *end = memchr(begin, '\n', (size_t)(w->used - w->taken));
+/* The next line that has arrived whole; NULL: none has. */
+static const char *next_line(ls_wire_t *w) {
+  char *begin = w->bytes + w->consumed, *end = memchr(begin, '\n', (size_t)(w->filled - w->consumed));
   if (!end) return NULL;
   *end = '\0';
-  w->taken = (int)(end + 1 - w->bytes);
+  w->consumed = (int)(end + 1 - w->bytes);
   return begin;
 }
 
-ls_wire_got_t ls_wire_take(ls_wire_t *w, const char *token, const char **words) {
+ls_wire_received_t ls_wire_receive(ls_wire_t *w, const char *token, const char **message) {
   for (;;) {
-    const char *line = whole_line(w);
+    const char *line = next_line(w);
     if (line) {
       const bool rest = w->overlong;
       w->overlong = false;
       if (rest) continue;
       if (!ls_web_token_is(token, line) || line[TOKEN_BYTES] != ' ') return LS_WIRE_REFUSED;
-      *words = line + TOKEN_BYTES + 1;
-      return LS_WIRE_LINE;
+      *message = line + TOKEN_BYTES + 1;
+      return LS_WIRE_MESSAGE;
     }
-    memmove(w->bytes, w->bytes + w->taken, (size_t)(w->used - w->taken));
-    w->used -= w->taken;
-    w->taken = 0;
-    if (w->used == LS_WIRE_BYTES) {
+    memmove(w->bytes, w->bytes + w->consumed, (size_t)(w->filled - w->consumed));
+    w->filled -= w->consumed;
+    w->consumed = 0;
+    if (w->filled == LS_WIRE_BYTES) {
       const bool first = !w->overlong;
       w->overlong = true;
-      w->used = 0;
+      w->filled = 0;
       if (first) return LS_WIRE_REFUSED;
     }
-    const ssize_t got = w->fd < 0 ? 0 : recv(w->fd, w->bytes + w->used, (size_t)(LS_WIRE_BYTES - w->used), 0);
+    const ssize_t got =
+        w->fd < 0 ? 0 : recv(w->fd, w->bytes + w->filled, (size_t)(LS_WIRE_BYTES - w->filled), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return LS_WIRE_NOTHING;
     if (got <= 0) return LS_WIRE_CLOSED;
-    w->used += (int)got;
+    w->filled += (int)got;
   }
 }
 
@@ -61,7 +62,7 @@ bool ls_wire_send(const ls_wire_t *w, const char *token, const char *fmt, ...) {
   va_start(args, fmt);
   len += vsnprintf(line + len, sizeof line - (size_t)len, fmt, args);
   va_end(args);
-  if (len > (int)sizeof line - 2) len = (int)sizeof line - 2; /* of long words the end is left out */
+  if (len > (int)sizeof line - 2) len = (int)sizeof line - 2; /* a long message is cut */
   line[len++] = '\n';
   const int64_t end_ns = ls_clock_ns() + w->wait_ms * INT64_C(1000000);
   for (int done = 0; w->fd >= 0 && done < len;) {
@@ -77,7 +78,7 @@ bool ls_wire_send(const ls_wire_t *w, const char *token, const char *fmt, ...) {
 void ls_wire_close(ls_wire_t *w) {
   if (w->fd >= 0) close(w->fd);
   w->fd = -1;
-  w->used = w->taken = 0;
+  w->filled = w->consumed = 0;
   w->overlong = false;
 }
 
@@ -87,32 +88,32 @@ bool ls_wire_send_rank(const ls_wire_t *w, const char *token, const ls_wire_rank
                       "rank %d %c %d %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %d %" PRId64
                       " %d %d",
                       r->rank,
-                      r->gone      ? 'e'
+                      r->ended     ? 'e'
                       : r->stopped ? 't'
                                    : 'r',
                       (int)k->phase, k->step, k->first, now_ns - k->since_ns, k->entered, k->left,
                       (int)k->error, now_ns - k->error_ns, k->pid, k->parent);
 }
 
-bool ls_wire_read_rank(const char *words, int64_t now_ns, ls_wire_rank_t *r) {
+bool ls_wire_parse_rank(const char *message, int64_t now_ns, ls_wire_rank_t *r) {
   int phase, error, end = 0;
   int64_t age_ns, error_age_ns;
   char state;
   *r = (ls_wire_rank_t){.rank = -1};
   ls_page_look_t *k = &r->look;
-  int got = sscanf(words,
+  int got = sscanf(message,
                    "rank %d %c %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNu64 " %" SCNu64 " %d %" SCNd64
                    " %d %d%n",
                    &r->rank, &state, &phase, &k->step, &k->first, &age_ns, &k->entered, &k->left, &error,
                    &error_age_ns, &k->pid, &k->parent, &end);
-  if (got != 12 || words[end] || phase < 0 || phase >= LS_PAGE_PHASES || age_ns < 0 || age_ns > now_ns ||
+  if (got != 12 || message[end] || phase < 0 || phase >= LS_PAGE_PHASES || age_ns < 0 || age_ns > now_ns ||
       error_age_ns < -AGE_NS_MAX || error_age_ns > AGE_NS_MAX)
     return false;
   k->phase = (ls_page_phase_t)phase;
   k->error = (ls_status_t)error;
   k->since_ns = now_ns - age_ns;
   k->error_ns = now_ns - error_age_ns;
-  r->gone = state == 'e';
+  r->ended = state == 'e';
   r->stopped = state == 't';
   return true;
 }
@@ -134,19 +135,19 @@ bool ls_wire_send_speed(const ls_wire_t *w, const char *token, const ls_page_t *
                       k.waiting_ratio, times);
 }
 
-static bool ratio(double value) {
+static bool is_ratio(double value) {
   return value >= 0 && value <= 1000;
 }
 
-bool ls_wire_read_speed(const char *words, ls_page_t *page) {
+bool ls_wire_parse_speed(const char *message, ls_page_t *page) {
   int rank, end = 0;
   ls_page_speed_look_t k = {.timed = 0};
-  if (sscanf(words, "speed %d %" SCNd64 " %d %lf %lf%n", &rank, &k.timed, &k.limits, &k.clock_ratio,
+  if (sscanf(message, "speed %d %" SCNd64 " %d %lf %lf%n", &rank, &k.timed, &k.limits, &k.clock_ratio,
              &k.waiting_ratio, &end) != 5 ||
-      rank < 0 || rank >= ls_page_ranks(page) || k.timed < 0 || !ratio(k.clock_ratio) ||
-      !ratio(k.waiting_ratio))
+      rank < 0 || rank >= ls_page_ranks(page) || k.timed < 0 || !is_ratio(k.clock_ratio) ||
+      !is_ratio(k.waiting_ratio))
     return false;
-  const char *at = words + end;
+  const char *at = message + end;
   for (int i = 0; i < LS_WIRE_SPEEDS; i++) {
     int used = 0;
     if (sscanf(at, " %" SCNd64 " %" SCNd64 "%n", &k.own_ns[i], &k.input_ns[i], &used) != 2) return false;
@@ -179,8 +180,8 @@ static int from_hex(const char *text, void *bytes, size_t most) {
 
 /* ---- rings ---- */
 
-/* Moments travel as ages, and 0 stays 0. */
-static void shift(ls_ring_entry_t *e, int64_t now_ns) {
+/* A moment travels as its age. Both directions are the same subtraction; 0, not ended, stays 0. */
+static void swap_ages_and_moments(ls_ring_entry_t *e, int64_t now_ns) {
   const int64_t begin_ns = e->begin_ns, end_ns = e->end_ns;
   e->begin_ns = now_ns - begin_ns;
   e->end_ns = end_ns ? now_ns - end_ns + (now_ns == end_ns) : 0;
@@ -194,18 +195,18 @@ bool ls_wire_send_ring(const ls_wire_t *w, const char *token, ls_rings_t *rings,
   for (int i = 0; i < LS_RING_ENTRIES && sent; i++) {
     ls_ring_entry_t e = ring->entry[i];
     if (e.number == 0) continue;
-    shift(&e, now_ns);
+    swap_ages_and_moments(&e, now_ns);
     to_hex(&e, sizeof e, text);
     sent = ls_wire_send(w, token, "entry %d %d %s", rank, i, text);
   }
   return sent;
 }
 
-bool ls_wire_read_ring(const char *words, int64_t now_ns, ls_rings_t *rings) {
+bool ls_wire_parse_ring(const char *message, int64_t now_ns, ls_rings_t *rings) {
   int rank, device, at, end = 0;
   uint64_t count;
   ls_ring_entry_t e;
-  if (sscanf(words, "ring %d %" SCNu64 " %d%n", &rank, &count, &device, &end) == 3 && !words[end]) {
+  if (sscanf(message, "ring %d %" SCNu64 " %d%n", &rank, &count, &device, &end) == 3 && !message[end]) {
     if (rank < 0 || rank >= ls_rings_ranks(rings)) return false;
     ls_ring_t *ring = ls_rings_at(rings, rank);
     memset(ring->entry, 0, sizeof ring->entry);
@@ -213,11 +214,11 @@ bool ls_wire_read_ring(const char *words, int64_t now_ns, ls_rings_t *rings) {
     ring->device = device != 0;
     return true;
   }
-  if (sscanf(words, "entry %d %d %n", &rank, &at, &end) != 2 || rank < 0 || rank >= ls_rings_ranks(rings) ||
-      at < 0 || at >= LS_RING_ENTRIES || from_hex(words + end, &e, sizeof e) != (int)sizeof e ||
+  if (sscanf(message, "entry %d %d %n", &rank, &at, &end) != 2 || rank < 0 || rank >= ls_rings_ranks(rings) ||
+      at < 0 || at >= LS_RING_ENTRIES || from_hex(message + end, &e, sizeof e) != (int)sizeof e ||
       e.begin_ns < -AGE_NS_MAX || e.begin_ns > AGE_NS_MAX || e.end_ns < -AGE_NS_MAX || e.end_ns > AGE_NS_MAX)
     return false;
-  shift(&e, now_ns);
+  swap_ages_and_moments(&e, now_ns);
   ls_rings_at(rings, rank)->entry[at] = e;
   return true;
 }
@@ -237,6 +238,6 @@ bool ls_wire_send_text(const ls_wire_t *w, const char *token, const char *text) 
   return sent;
 }
 
-int ls_wire_read_part(const char *words, char text[LS_WIRE_BYTES]) {
-  return strncmp(words, "part ", 5) == 0 ? from_hex(words + 5, text, LS_WIRE_BYTES) : -1;
+int ls_wire_parse_part(const char *message, char text[LS_WIRE_BYTES]) {
+  return strncmp(message, "part ", 5) == 0 ? from_hex(message + 5, text, LS_WIRE_BYTES) : -1;
 }

@@ -126,14 +126,14 @@ static void a_host_that_answers_too_late_or_never_spoils_no_later_question(void 
   for (int i = 0; i < HOSTS; i++)
     introduce(i);
   ls_hosts_serve(hosts, ls_clock_ns());
-  ls_hosts_take_rings(hosts);   /* nobody answers */
+  ls_hosts_fetch_rings(hosts);  /* nobody answers */
   for (int i = 1; i < 3; i++) { /* the second is not asked */
-    assert_true(ls_wire_send(&agent[i], token, "told rings"));
+    assert_true(ls_wire_send(&agent[i], token, "answered rings"));
     assert_true(ls_wire_send_text(&agent[i], token, "{\"threads\": 7}"));
-    assert_true(ls_wire_send(&agent[i], token, "told look %d", i));
+    assert_true(ls_wire_send(&agent[i], token, "answered process %d", i));
   }
   const int64_t begin_ns = ls_clock_ns();
-  json_t *process = ls_hosts_look(hosts, 1);
+  json_t *process = ls_hosts_fetch_process(hosts, 1);
   assert_true(ls_clock_ns() - begin_ns < 7 * (int64_t)SECOND); /* it does not wait for the others */
   assert_int_equal(json_integer_value(json_object_get(process, "threads")), 7);
   json_decref(process);

@@ -34,9 +34,9 @@ static void put(const char *text) {
   assert_int_equal(write(far_end.fd, text, strlen(text)), strlen(text));
 }
 
-static void expect(ls_wire_got_t got, const char *words) {
+static void expect(ls_wire_received_t got, const char *words) {
   const char *taken = "";
-  assert_int_equal(ls_wire_take(&near_end, token, &taken), got);
+  assert_int_equal(ls_wire_receive(&near_end, token, &taken), got);
   if (words) assert_string_equal(taken, words);
 }
 
@@ -45,13 +45,13 @@ static void lines_arrive_however_they_are_cut(void **state) {
   assert_true(ls_wire_send(&far_end, token, "hello %d %d", 1, 2));
   assert_true(ls_wire_send(&far_end, token, "beat"));
   put("0123456789abcdef");
-  expect(LS_WIRE_LINE, "hello 1 2");
-  expect(LS_WIRE_LINE, "beat");
+  expect(LS_WIRE_MESSAGE, "hello 1 2");
+  expect(LS_WIRE_MESSAGE, "beat");
   expect(LS_WIRE_NOTHING, NULL);
   put("0123456789abcdef bye");
   expect(LS_WIRE_NOTHING, NULL);
   put("\n");
-  expect(LS_WIRE_LINE, "bye");
+  expect(LS_WIRE_MESSAGE, "bye");
   ls_wire_close(&far_end);
   expect(LS_WIRE_CLOSED, NULL);
   assert_false(ls_wire_send(&far_end, token, "beat"));
@@ -69,7 +69,7 @@ static void what_does_not_begin_with_the_token_is_refused(void **state) {
     put(wrong[i]);
     put("0123456789abcdef0123456789abcdef beat\n");
     expect(LS_WIRE_REFUSED, NULL);
-    expect(LS_WIRE_LINE, "beat");
+    expect(LS_WIRE_MESSAGE, "beat");
   }
 }
 
@@ -85,9 +85,9 @@ static void a_line_that_is_too_long_is_refused_once_and_skipped(void **state) {
   put("end\n");
   expect(LS_WIRE_NOTHING, NULL);
   assert_true(ls_wire_send(&far_end, token, "beat"));
-  expect(LS_WIRE_LINE, "beat");
+  expect(LS_WIRE_MESSAGE, "beat");
   assert_true(ls_wire_send(&far_end, token, "refuse %s", words)); /* what is sent is never too long */
-  expect(LS_WIRE_LINE, NULL);
+  expect(LS_WIRE_MESSAGE, NULL);
 }
 
 static void a_rank_arrives_with_its_moments_on_the_other_clock(void **state) {
@@ -107,10 +107,10 @@ static void a_rank_arrives_with_its_moments_on_the_other_clock(void **state) {
   ls_wire_rank_t got;
   const char *words;
   assert_true(ls_wire_send_rank(&far_end, token, &sent, 6000));
-  assert_int_equal(ls_wire_take(&near_end, token, &words), LS_WIRE_LINE);
-  assert_true(ls_wire_read_rank(words, 90000, &got));
+  assert_int_equal(ls_wire_receive(&near_end, token, &words), LS_WIRE_MESSAGE);
+  assert_true(ls_wire_parse_rank(words, 90000, &got));
   assert_int_equal(got.rank, 3);
-  assert_true(got.stopped && !got.gone);
+  assert_true(got.stopped && !got.ended);
   assert_int_equal(got.look.since_ns, 89000);
   assert_int_equal(got.look.error_ns, 88000);
   ls_page_look_t look = got.look;
@@ -131,15 +131,15 @@ static void words_that_are_no_ranks_are_refused(void **state) {
                                       "rank 1 r 3 5 4 1 1 1 0 -9223372036854775808 10 9"};
   ls_wire_rank_t got;
   (void)state;
-  assert_true(ls_wire_read_rank("rank 1 e 3 5 4 100 1 1 0 0 10 9", 90000, &got));
-  assert_true(got.gone);
+  assert_true(ls_wire_parse_rank("rank 1 e 3 5 4 100 1 1 0 0 10 9", 90000, &got));
+  assert_true(got.ended);
   for (int i = 0; i < LS_COUNT(wrong); i++)
-    assert_false(ls_wire_read_rank(wrong[i], 90000, &got));
+    assert_false(ls_wire_parse_rank(wrong[i], 90000, &got));
 }
 
 static const char *line(void) {
   const char *words;
-  assert_int_equal(ls_wire_take(&near_end, token, &words), LS_WIRE_LINE);
+  assert_int_equal(ls_wire_receive(&near_end, token, &words), LS_WIRE_MESSAGE);
   return words;
 }
 
@@ -161,7 +161,7 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   ls_page_speed(from, 1)->clock_ppm = 750000;
   ls_wire_speed_t sent = {0};
   assert_true(ls_wire_send_speed(&far_end, token, from, 1, &sent));
-  assert_true(ls_wire_read_speed(line(), to));
+  assert_true(ls_wire_parse_speed(line(), to));
   ls_page_speed_look(to, 1, LS_WIRE_SPEEDS, &speed);
   assert_int_equal(speed.timed, 100);
   assert_int_equal(speed.own_ns[0], 100000);
@@ -175,7 +175,7 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
                                       "speed 1 20 0 nan 1",
                                       "speed 1 20 0 1 1e9"};
   for (int i = 0; i < LS_COUNT(wrong); i++)
-    assert_false(ls_wire_read_speed(wrong[i], to));
+    assert_false(ls_wire_parse_speed(wrong[i], to));
 
   ls_ring_t *ring = ls_rings_at(its, 1);
   const uint64_t mark = ls_ring_enter(ring, LS_RING_DATA, 7, "all-reduce", "gradients 0", "", 4000, 5000);
@@ -183,7 +183,7 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   ls_ring_enter(ring, LS_RING_DATA, 8, "all-reduce", "gradients 1", "", 4000, 6000);
   assert_true(ls_wire_send_ring(&far_end, token, its, 1, 7000));
   for (int i = 0; i < 3; i++)
-    assert_true(ls_wire_read_ring(line(), 97000, copy));
+    assert_true(ls_wire_parse_ring(line(), 97000, copy));
   const ls_ring_t *got = ls_rings_at(copy, 1);
   assert_int_equal(got->count, 2);
   assert_int_equal(got->entry[0].end_ns, 95500);
@@ -193,7 +193,7 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   static const char *const broken[] = {"ring 2 1 0", "ring 1 x", "entry 1 64 00", "entry 1 0 00",
                                        "entry 1 0 zz"};
   for (int i = 0; i < LS_COUNT(broken); i++)
-    assert_false(ls_wire_read_ring(broken[i], 97000, copy));
+    assert_false(ls_wire_parse_ring(broken[i], 97000, copy));
   ls_page_close(from);
   ls_page_close(to);
   ls_rings_close(its);
@@ -217,12 +217,12 @@ static void a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_an
     for (int n = 0; n < timed[i]; n++)
       ls_page_timed(from, i, 1000, 1);
     assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
-    if (timed[i] >= LS_WIRE_SPEEDS) assert_true(ls_wire_read_speed(line(), to));
+    if (timed[i] >= LS_WIRE_SPEEDS) assert_true(ls_wire_parse_speed(line(), to));
     assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
     expect(LS_WIRE_NOTHING, NULL); /* what is known is not sent again */
     ls_page_speed(from, i)->limits = LS_LIMIT_BROKEN;
     assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
-    assert_true(ls_wire_read_speed(line(), to));
+    assert_true(ls_wire_parse_speed(line(), to));
     ls_page_speed_look(to, i, 0, &speed);
     assert_int_equal(speed.limits, LS_LIMIT_BROKEN);
     assert_int_equal(speed.timed, timed[i]);
@@ -240,18 +240,18 @@ static void a_long_text_arrives_in_parts(void **state) {
     text[i] = (char)(i % 255 + 1); /* line ends, too */
   text[sizeof text - 1] = '\0';
   assert_true(ls_wire_send_text(&far_end, token, text));
-  assert_true(ls_wire_send(&far_end, token, "told"));
-  for (const char *words; strcmp(words = line(), "told") != 0;) {
-    const int bytes = ls_wire_read_part(words, part);
+  assert_true(ls_wire_send(&far_end, token, "answered"));
+  for (const char *words; strcmp(words = line(), "answered") != 0;) {
+    const int bytes = ls_wire_parse_part(words, part);
     assert_true(bytes > 0 && used + (size_t)bytes < sizeof all);
     memcpy(all + used, part, (size_t)bytes);
     used += (size_t)bytes;
   }
   assert_int_equal(used, strlen(text));
   assert_memory_equal(all, text, used);
-  assert_int_equal(ls_wire_read_part("part 0", part), -1);
-  assert_int_equal(ls_wire_read_part("part 0g", part), -1);
-  assert_int_equal(ls_wire_read_part("beat", part), -1);
+  assert_int_equal(ls_wire_parse_part("part 0", part), -1);
+  assert_int_equal(ls_wire_parse_part("part 0g", part), -1);
+  assert_int_equal(ls_wire_parse_part("beat", part), -1);
 }
 
 static void sending_waits_for_the_other_side_as_long_as_it_may(void **state) {
