@@ -122,43 +122,49 @@ static ls_status_t matrix_make(ls_ctx_t *ctx, int64_t rows, ls_shape_t row, ls_m
 }
 
 /* Tokens: from a random first one on, each is a fixed function of the one before, except where noise (its share of the
- * places) draws another. The target of a place is the token behind it, and a sample's class its first token. */
+ * places) draws another. The target of a place is the token behind it, and a sample's class its first token. Values are
+ * its tokens as parts of the vocabulary, labels whether they are of its upper half. */
 static ls_status_t make_tokens(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                ls_matrix_t *features, ls_matrix_t *targets) {
   const uint64_t seed = (uint64_t)config->data_seed, ids = (uint64_t)(want->ids > 0 ? want->ids : 1 << 16);
   const uint64_t vocabulary = ids < 1 << 16 ? ids : 1 << 16;
-  const int64_t places = want->inputs, each = want->positions > 0 ? want->positions : 1;
-  ls_matrix_t x, y;
-  if (!want->classes || (want->positions > 0 && want->positions != places))
-    return ls_fail(
-        ctx, LS_ERR_CONFIG,
-        "synthetic tokens have a class for each place or for each sample: use loss: cross-entropy, and a "
-        "last layer [%lld, classes] or [classes]",
-        (long long)places);
-  ls_status_t status = matrix_make(ctx, config->samples, LS_SHAPE(LS_U16, places), &x);
-  if (status != LS_OK) return status;
-  status = matrix_make(ctx, config->samples,
-                       want->positions > 0 ? LS_SHAPE(LS_I32, each) : (ls_shape_t){.dtype = LS_I32}, &y);
-  if (status != LS_OK) {
-    ls_matrix_release(&x);
-    return status;
-  }
-  x.integers = y.integers = true;
+  const int64_t places = want->inputs;
+  const ls_shape_t target = !want->classes        ? LS_SHAPE(LS_F32, want->outputs)
+                            : want->positions > 0 ? LS_SHAPE(LS_I32, want->positions)
+                                                  : (ls_shape_t){.dtype = LS_I32};
+  const int64_t each = ls_shape_count(&target), behind = want->positions > 0;
+  ls_matrix_t x = {0}, y = {0};
+  uint64_t *token = ls_alloc_array(ctx, (size_t)places + 1, sizeof *token);
+  ls_status_t status =
+      token ? matrix_make(ctx, config->samples, LS_SHAPE(LS_U16, places), &x) : LS_ERR_MEMORY;
+  if (status == LS_OK) status = matrix_make(ctx, config->samples, target, &y);
+  if (status != LS_OK) goto end;
+  x.integers = true;
+  y.integers = want->classes;
   for (int64_t i = 0; i < x.rows; i++) {
-    uint64_t token = 0;
     for (int64_t t = 0; t <= places; t++) {
       ls_rng4_t words = ls_rng(seed, STREAM_FEATURES, (uint64_t)i << 32 | (uint64_t)t);
       bool drawn = t == 0 || (double)ls_rng_unit(words.v[0]) < config->noise;
-      token = drawn ? words.v[1] % vocabulary : (token * 5 + 3) % vocabulary;
-      if (t < places) ((uint16_t *)x.values)[i * places + t] = (uint16_t)token;
-      if (want->positions > 0 ? t > 0 : t == 0)
-        ((int32_t *)y.values)[want->positions > 0 ? i * each + t - 1 : i] =
-            (int32_t)(token % (uint64_t)want->outputs);
+      token[t] = drawn ? words.v[1] % vocabulary : (token[t - 1] * 5 + 3) % vocabulary;
+      if (t < places) ((uint16_t *)x.values)[i * places + t] = (uint16_t)token[t];
+    }
+    for (int64_t k = 0; k < each; k++) {
+      const uint64_t it = token[k % places + behind];
+      const float part = (float)it / (float)vocabulary;
+      if (want->classes)
+        ((int32_t *)y.values)[i * each + k] = (int32_t)(it % (uint64_t)want->outputs);
+      else
+        ((float *)y.values)[i * each + k] = want->labels ? part >= 0.5f : part;
     }
   }
   *features = x;
   *targets = y;
-  return LS_OK;
+  x = y = (ls_matrix_t){0};
+end:
+  ls_matrix_release(&x);
+  ls_matrix_release(&y);
+  ls_free(token);
+  return status;
 }
 
 ls_status_t ls_synthetic_make(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,

@@ -130,6 +130,29 @@ static void ranks_with_groups_are_bound_together(void **state) {
   ls_timing_release(&timing);
 }
 
+/* A plan refused what train takes: tokens with values, and with classes of fewer positions. */
+static void tokens_with_any_targets_are_timed(void **state) {
+  (void)state;
+  static const char *const losses[] = {"mse", "l1", "huber", "binary-cross-entropy", "cross-entropy"};
+  for (int i = 0; i < LS_COUNT(losses); i++) {
+    char text[400];
+    ls_config_t *of;
+    ls_timing_t timing;
+    snprintf(text, sizeof text,
+             "model: {input: [8], loss: %s, layers: [{embedding: {size: 9, units: 2}}, {pool: {size: 2}}, "
+             "{dense: {units: 3, over: last}}]}\n"
+             "data: {kind: csv, path: none, target: [y]}\ntrain: {batch: 4, steps: 1}\n"
+             "parallel: {backend: ref}\n",
+             losses[i]);
+    assert_int_equal(ls_config_parse(ctx, "test.yaml", text, strlen(text), NULL, 0, &of), LS_OK);
+    ls_timing_job_t job = job_of(of, 1, false);
+    assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
+    check_whole(&timing);
+    ls_timing_release(&timing);
+    ls_config_destroy(of);
+  }
+}
+
 static void a_plan_times_and_remembers(void **state) {
   (void)state;
   ls_config_t of = *config;
@@ -175,6 +198,7 @@ int main(void) {
       TEST(data_on_the_device),
       TEST(ranks_beside_each_other_and_alone),
       TEST(ranks_with_groups_are_bound_together),
+      TEST(tokens_with_any_targets_are_timed),
       TEST(a_plan_times_and_remembers),
       TEST(every_allocation_may_fail),
   };

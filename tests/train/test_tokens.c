@@ -276,6 +276,51 @@ static void test_group_norm_trains_alike_in_parts(void **state) {
   }
 }
 
+/* Masks follow (seed, place in the stream of samples): ranks share a batch's, and a resumed run goes on with its own. */
+static void test_masks_are_the_same_on_any_ranks_and_after_a_stop(void **state) {
+  (void)state;
+  enum { BYTES = 4000 };
+  static const char bert[] =
+      "model: {input: [16], loss: cross-entropy, layers: [{embedding: {name: wte, size: 64, units: 8}}, "
+      "{positions: {size: 16}}, {attention: {heads: 2}}, {dense: {units: 64, over: last, bias: false, share: "
+      "wte}}]}\n"
+      "data: {kind: text, path: %s/corpus, tokens: bytes, context: 16, validation: 0.1, masked: 0.15}\n"
+      "train: {batch: 24, steps: 12, optimizer: {name: adamw, lr: 0.01}, checkpoint: {dir: %s/masked-%d, "
+      "every_steps: 5}}\n"
+      "parallel: {strategy: ddp, backend: cpu, threads: 1, reproducible: %s}\n";
+  char path[128], text[2048];
+  snprintf(path, sizeof path, "%s/corpus", folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  for (int i = 0; i < BYTES; i++)
+    fputc(1 + i * i % 7 + i % 50, file);
+  assert_int_equal(fclose(file), 0);
+  sim_result_t one;
+  for (int ranks = 1; ranks <= 3; ranks++) {
+    sim_result_t result;
+    snprintf(text, sizeof text, bert, folder, folder, ranks, ranks < 3 ? "true" : "false");
+    sim_train(&(sim_run_t){.text = text, .ranks = ranks}, &result);
+    assert_string_equal(result.error, "");
+    if (ranks == 1) one = result;
+    if (ranks < 3) assert_string_equal(result.hash[0], one.hash[0]);
+    for (int i = 0; i < 12; i++)
+      assert_true(fabs(result.loss[i] - one.loss[i]) < 1e-4);
+    assert_true(fabs(result.report.val_loss - one.report.val_loss) < 1e-4);
+    if (ranks > 1) ls_free(result.param);
+  }
+  sim_result_t part, rest;
+  snprintf(text, sizeof text, bert, folder, folder, 4, "true");
+  sim_train(&(sim_run_t){.text = text, .ranks = 1, .stop_after = 7}, &part);
+  assert_int_equal(part.status, LS_ERR_INTERRUPTED);
+  sim_train(&(sim_run_t){.text = text, .ranks = 2, .resume = true}, &rest);
+  assert_string_equal(rest.error, "");
+  assert_string_equal(rest.hash[0], one.hash[0]);
+  assert_true(rest.report.val_loss == one.report.val_loss);
+  ls_free(one.param);
+  ls_free(part.param);
+  ls_free(rest.param);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_it_learns_and_goes_on_to_the_bit),
@@ -286,6 +331,7 @@ int main(void) {
       cmocka_unit_test(test_targets_in_padding_are_ignored),
       cmocka_unit_test(test_what_padding_cannot_do_is_refused),
       cmocka_unit_test(test_group_norm_trains_alike_in_parts),
+      cmocka_unit_test(test_masks_are_the_same_on_any_ranks_and_after_a_stop),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
