@@ -130,14 +130,35 @@ static json_t *time_json(double t) {
   return json_string(text);
 }
 
-json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const ls_monitor_sample_t *s) {
+/* "{}:{alertname=\"hot\", instance=..": receivers take notices of one key for one matter, so it names all that differs
+ * between two matters: rule, host, rank and run. */
+static json_t *group_key(const json_t *labels) {
+  char *text = NULL;
+  const char *name, *before = "{}:{";
+  json_t *value;
+  size_t size_bytes;
+  FILE *to = open_memstream(&text, &size_bytes);
+  if (!to) return NULL;
+  json_object_foreach((json_t *)(uintptr_t)labels, name, value) {
+    fprintf(to, "%s%s=\"%s\"", before, name, json_string_value(value));
+    before = ", ";
+  }
+  fputc('}', to);
+  fclose(to);
+  json_t *key = ls_json_text(text);
+  free(text);
+  return key;
+}
+
+json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const char *dir,
+                        const ls_monitor_sample_t *s) {
   const ls_metric_t *metric = a->raise.metric;
   const char *status = a->raised ? "firing" : "resolved";
-  char rank[16], key[128], summary[512];
+  char rank[16], number[32], summary[512];
   snprintf(rank, sizeof rank, "%d", s->rank);
-  snprintf(key, sizeof key, "{}:{alertname=\"%.80s\"}", a->rule->name);
-  snprintf(summary, sizeof summary, "%s %s on rank %d of %s: %s is %.6g", a->rule->name,
-           a->raised ? "raised" : "cleared", s->rank, host, metric->name, a->value);
+  snprintf(number, sizeof number, "%.6g", a->value);
+  snprintf(summary, sizeof summary, "%s %s on rank %d of %s: %s is %s", a->rule->name,
+           a->raised ? "raised" : "cleared", s->rank, host, metric->name, number);
   for (int i = 0; i < a->rule->tell.count; i++) {
     const char *name = a->rule->tell.v[i];
     const ls_metric_t *more = ls_metric_find(name, strlen(name));
@@ -146,15 +167,14 @@ json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const ls_monitor_
     if (more)
       snprintf(summary + used, sizeof summary - used, ", %s %s", name, ls_metric_text(more, s, value));
   }
-  json_t *labels = json_pack("{s:o?, s:o?, s:s}", "alertname", ls_json_text(a->rule->name), "instance",
-                             ls_json_text(host), "rank", rank);
-  json_t *said = json_pack("{s:o?, s:s, s:o?}", "summary", ls_json_text(summary), "description", metric->help,
-                           "value", ls_json_number(a->value));
+  json_t *labels = json_pack("{s:o?, s:o?, s:s, s:o?}", "alertname", ls_json_text(a->rule->name), "instance",
+                             ls_json_text(host), "rank", rank, "run", ls_json_text(dir));
+  json_t *said = json_pack("{s:o?, s:s, s:s}", "summary", ls_json_text(summary), "description", metric->help,
+                           "value", number); /* texts, all of them: receivers refuse a number */
   return json_pack(
-      "{s:s, s:o?, s:i, s:s, s:s, s:{s:o?}, s:O?, s:O?, s:s, s:[{s:s, s:o?, s:o?, s:o?, s:o?, s:s}]}",
-      "version", "4", "groupKey", ls_json_text(key), "truncatedAlerts", 0, "status", status, "receiver",
-      "lockstep", "groupLabels", "alertname", ls_json_text(a->rule->name), "commonLabels", labels,
-      "commonAnnotations", said, "externalURL", "", "alerts", "status", status, "labels", labels,
-      "annotations", said, "startsAt", time_json(a->raised_at), "endsAt",
+      "{s:s, s:o?, s:i, s:s, s:s, s:O?, s:O?, s:O?, s:s, s:[{s:s, s:o?, s:o?, s:o?, s:o?, s:s}]}", "version",
+      "4", "groupKey", group_key(labels), "truncatedAlerts", 0, "status", status, "receiver", "lockstep",
+      "groupLabels", labels, "commonLabels", labels, "commonAnnotations", said, "externalURL", "", "alerts",
+      "status", status, "labels", labels, "annotations", said, "startsAt", time_json(a->raised_at), "endsAt",
       time_json(a->raised ? (double)NAN : s->t), "generatorURL", "");
 }

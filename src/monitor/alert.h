@@ -47,9 +47,10 @@ ls_alert_change_t ls_alert_judge(ls_alert_t *alert, const ls_monitor_sample_t *s
 enum { LS_ALERT_USUAL_COUNT = 14 };
 extern const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT];
 
-/* The notice in the form of Alertmanager's webhook (version 4), so that its receivers understand it. New reference;
- * NULL when memory is short. */
-json_t *ls_alert_notice(const ls_alert_t *alert, const char *host, const ls_monitor_sample_t *sample);
+/* The notice in the form of Alertmanager's webhook (version 4), so that its receivers understand it; `dir` says which
+ * run. New reference; NULL when memory is short. */
+json_t *ls_alert_notice(const ls_alert_t *alert, const char *host, const char *dir,
+                        const ls_monitor_sample_t *sample);
 /* alert_send.c: gives the notice to all that the rule names, each for at most 10 s. False: `why` says what failed. */
 bool ls_alert_send(const ls_alert_rule_t *rule, const json_t *notice, char *why, size_t why_bytes);
 

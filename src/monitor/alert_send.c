@@ -17,6 +17,11 @@
 
 enum { PROGRAM_LIMIT_S = 10, SAID_BYTES = 1024, WAITING_MAX = 64 };
 
+/* "NAME: .." */
+static bool begins_with(const char *said, const char *name) {
+  return !strncmp(said, name, strlen(name)) && said[strlen(name)] == ':';
+}
+
 /* Gives `text` to the program's stdin. ENOENT in *error: there is no such program. */
 static bool run_program(const char *const *argv, const char *text, int *error, char *why, size_t why_bytes) {
   char said[SAID_BYTES], words[LS_CHILD_WORDS_BYTES];
@@ -33,7 +38,10 @@ static bool run_program(const char *const *argv, const char *text, int *error, c
     snprintf(why, why_bytes, "%s: %s", argv[0], strerror(errno));
   else if (!ls_child_run(&spec, &end)) {
     ls_child_reason(&end, said, words);
-    snprintf(why, why_bytes, "%s: %s", argv[0], words);
+    if (begins_with(said, argv[0]) && !end.late_s) /* curl: (22) The requested URL returned error: 500 */
+      snprintf(why, why_bytes, "%.*s", (int)strcspn(said, "\n"), said);
+    else
+      snprintf(why, why_bytes, "%s: %s", argv[0], words);
     given = false;
   }
   if (in >= 0) close(in);
@@ -81,6 +89,7 @@ static bool mail(const ls_alert_rule_t *rule, const json_t *notice, char *why, s
   const json_t *said = json_object_get(notice, "commonAnnotations");
   const char *summary = json_string_value(json_object_get(said, "summary"));
   const char *help = json_string_value(json_object_get(said, "description"));
+  const char *run = json_string_value(json_object_get(json_object_get(notice, "commonLabels"), "run"));
   char *text = NULL;
   size_t size_bytes;
   int error = 0;
@@ -98,8 +107,8 @@ static bool mail(const ls_alert_rule_t *rule, const json_t *notice, char *why, s
   put_plain(to, summary ? summary : rule->name);
   fprintf(to,
           "\nAuto-Submitted: auto-generated\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\n"
-          "Content-Transfer-Encoding: 8bit\n\n%s\n\nCondition: %s\n%s\n",
-          summary ? summary : "", rule->when, help ? help : "");
+          "Content-Transfer-Encoding: 8bit\n\n%s\n\nCondition: %s\n%s\nRun: %s\n",
+          summary ? summary : "", rule->when, help ? help : "", run ? run : "");
   fclose(to);
   const char *argv[] = {"sendmail", "-i", "-t", NULL};
   bool sent = run_program(argv, text, &error, why, why_bytes);

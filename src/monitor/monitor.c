@@ -28,6 +28,7 @@ struct ls_monitor {
   ls_ctx_t *ctx;
   ls_measure_t measure;
   char host[HOST_BYTES];
+  char *dir; /* by its whole path */
   int64_t every_ns, synced_ns;
   output_t output[SINKS_MAX];
   int output_count;
@@ -77,7 +78,7 @@ void ls_monitor_event(ls_monitor_t *m, const char *kind, json_t *members) {
 /* ---- a record ---- */
 
 static void tell(ls_monitor_t *m, const ls_alert_t *alert, const ls_monitor_sample_t *s) {
-  json_t *notice = ls_alert_notice(alert, m->host, s);
+  json_t *notice = ls_alert_notice(alert, m->host, m->dir ? m->dir : "?", s);
   const json_t *said = json_object_get(notice, "commonAnnotations");
   const char *summary = json_string_value(json_object_get(said, "summary"));
   if (!summary) summary = alert->rule->name; /* memory is short */
@@ -211,6 +212,7 @@ static void release(ls_monitor_t *m) {
   pthread_cond_destroy(&m->changed);
   pthread_mutex_destroy(&m->lock);
   ls_free(m->alert);
+  free(m->dir);
   ls_free(m);
 }
 
@@ -233,6 +235,7 @@ ls_status_t ls_monitor_start(ls_ctx_t *ctx, const ls_monitor_config_t *config, c
   if (status == LS_OK) status = open_outputs(m, config);
   if (status == LS_OK) status = take_alerts(m, config);
   if (status == LS_OK) {
+    m->dir = realpath(config->dir, NULL);
     say_start(m, run);
     int error = ls_signals_thread(&m->thread, "ls monitor", watch, m);
     errno = error;
