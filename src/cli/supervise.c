@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct {
   const cli_args_t *args;
@@ -13,9 +14,20 @@ typedef struct {
   const char **argv; /* with room for all arguments and nine more */
   char *hosts;       /* the assignment of parallel.hosts; NULL: none */
   char ranks[16], past[48];
-  char *devices; /* CUDA_VISIBLE_DEVICES as given; NULL: not */
-  bool on_host;  /* the ranks use no device */
+  char *devices;       /* CUDA_VISIBLE_DEVICES as given; NULL: not */
+  bool on_host;        /* the ranks use no device */
+  const char *config;  /* where a life writes its configuration when the run has begun */
+  struct stat earlier; /* what lay there before */
 } own_t;
+
+/* Whether a life has made the run's folder its own (train/claim.c). Before, the checkpoints there are those of an earlier
+ * run, with which this one must not go on. */
+static bool has_begun(const own_t *own) {
+  struct stat now;
+  return stat(own->config, &now) == 0 &&
+         (now.st_ino != own->earlier.st_ino || now.st_mtim.tv_sec != own->earlier.st_mtim.tv_sec ||
+          now.st_mtim.tv_nsec != own->earlier.st_mtim.tv_nsec);
+}
 
 static int requested(void *user) {
   (void)user;
@@ -89,11 +101,13 @@ static bool assign_hosts(own_t *own, const ls_places_t *places) {
   return own->hosts != NULL;
 }
 
-/* As given, without --supervise, and with the number of ranks. A later life goes on instead of beginning with other weights. */
+/* As given, without --supervise, and with the number of ranks. A later life goes on instead of beginning with other weights,
+ * if the run had begun. */
 static const char *const *command(void *user, bool again, const ls_places_t *places, int64_t past_step) {
   own_t *own = user;
   const cli_args_t *args = own->args;
   int n = 0, skip;
+  again = again && has_begun(own);
   own->argv[n++] = "lockstep";
   for (int i = 1; i < args->argc; i++) {
     if (is_flag(args, i, "--supervise", false, &skip) || is_flag(args, i, "--ranks", true, &skip) ||
@@ -209,6 +223,7 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                .on_host = strcmp(config->parallel.backend, "cpu") == 0,
                .devices = devices ? ls_arena_printf(&arena, "%s", devices) : NULL,
                .shows = dir ? ls_arena_printf(&arena, "monitor.dir=%s", dir) : NULL,
+               .config = shared ? ls_arena_printf(&arena, "%s/" LS_CONFIG_NAME, shared) : NULL,
                .argv = ls_alloc_array(ctx, (size_t)args->argc + 11, sizeof *own.argv)};
   const ls_supervise_t spec = {.config = &config->supervise,
                                .restarts = &config->restarts,
@@ -228,7 +243,8 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                .held = held,
                                .user = &own};
   int code = ls_status_exit_code(LS_ERR_MEMORY);
-  if (own.shows && own.argv && shared) {
+  if (own.shows && own.argv && own.config) {
+    stat(own.config, &own.earlier); /* zeros: there is none */
     prepare_environment(args->messages);
     cli_stop_mode(CLI_STOP_ASK);
     cli_stop_hold();

@@ -372,7 +372,6 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK && !meta && !options->init && t->config->model.weights)
     status = ls_trainer_take_weights(t);
   if (status == LS_OK && !meta) status = ls_engine_begin_mean(&t->engine);
-  if (status == LS_OK) status = ls_trainer_claim(t);
   if (status == LS_OK)
     status =
         ls_watchdog_start(ctx, world->comm->deadline_ns, options->stuck, options->stuck_user, &t->watchdog);

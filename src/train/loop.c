@@ -93,13 +93,25 @@ static bool save_chosen(const ls_trainer_t *t) {
   return c->dir && c->every_steps < 0 && t->world->comm->rank == 0;
 }
 
+/* As soon as a step was applied. The time that it takes is no part of a step. */
+static ls_status_t claim(ls_loop_t *loop) {
+  if (loop->t->claimed || loop->t->step - loop->first_step <= loop->skipped) return LS_OK;
+  const int64_t start = ls_loop_clock_ns(loop);
+  uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
+  ls_status_t status = ls_trainer_claim(loop->t);
+  ls_watchdog_leave(loop->t->watchdog, before);
+  loop->last_done_ns += ls_loop_clock_ns(loop) - start;
+  return status;
+}
+
 /* last: nothing is trained while it is written. */
 static ls_status_t save(ls_loop_t *loop, bool last) {
   int64_t start = ls_loop_clock_ns(loop);
   show(loop, LS_PAGE_SAVE);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
-  ls_status_t status =
-      loop->t->config->train.replica_steps > 0 ? ls_trainer_compare_replicas(loop->t) : LS_OK;
+  ls_status_t status = ls_trainer_claim(loop->t);
+  if (status == LS_OK && loop->t->config->train.replica_steps > 0)
+    status = ls_trainer_compare_replicas(loop->t);
   if (status == LS_OK) status = ls_trainer_save(loop->t, !last);
   ls_watchdog_leave(loop->t->watchdog, before);
   show(loop, loop->shown);
@@ -274,6 +286,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     bool due =
         prune || evaluate_due(t, step) || save_due(t, step) || compare_due(t, step) || step == t->total_steps;
     if (status == LS_OK) status = finish_steps(loop, due ? 0 : e->lag);
+    if (status == LS_OK) status = claim(loop);
     if (status == LS_OK && prune) status = ls_trainer_prune(t, step);
     ls_eval_report_t unused;
     bool better = false;

@@ -64,6 +64,7 @@ struct ls_trainer {
   int64_t slow_ns;                    /* the newest one by so much */
   const ls_inject_kind_t *save_fault; /* it strikes in the next save; NULL: none does */
   ls_ckpt_lock_t *lock;               /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
+  bool claimed;                       /* the directory is this run's; alike on all ranks */
 };
 
 /* create.c: position in the stream of samples before step `step` of this run; number of trained samples. */
@@ -164,8 +165,9 @@ int64_t ls_save_interval_ns(int64_t cost_ns, int64_t failure_ns);
 
 /* claim.c. Locks the checkpoint directory of a run that trains, for the life of the trainer. Collective. */
 ls_status_t ls_trainer_lock(ls_trainer_t *t);
-/* First use of the locked directory: unless the run is resumed, an earlier run there is moved aside; then the
- * resolved configuration is written. Collective. */
+/* The locked directory becomes this run's, once: unless the run is resumed, an earlier run there is moved aside; then the
+ * resolved configuration is written. After the first step that counts, or before the first save: a run that fails
+ * earlier leaves an earlier one where it is. Collective. */
 ls_status_t ls_trainer_claim(ls_trainer_t *t);
 /* If a run could not save anything, removes the directory that it created. Rank 0. */
 void ls_trainer_unclaim(ls_trainer_t *t);

@@ -226,6 +226,11 @@ static void images_trained(void) {
   mkdir("e", 0777);
   must_run("train c.yaml --quiet --set train.checkpoint.dir=run");
 }
+static void images_trained_then_cut(void) {
+  images_trained();
+  put_picture("d", "cat", "1.png", 20);
+  put_picture("d", "dog", "1.png", 20);
+}
 FILES(images_no_class, mkdir("d", 0777))
 FILES(images_empty_class, images_good(); mkdir("d/cow", 0777))
 FILES(images_empty_third, images_good(); mkdir("d/emu", 0777))
@@ -362,6 +367,9 @@ const row_t rows_data[] = {
      .expect = {"d/dog/2.png: offset ", "damaged or cut PNG data"}},
     {"images: a cut file, decoded for each batch", DATA, "check c.yaml --set data.decode=always", IMAGES,
      images_cut, .expect = {"d/dog/2.png: offset ", "damaged or cut PNG data"}},
+    {"an earlier run stays where it is when the first batch cannot be read", DATA,
+     "train c.yaml --set train.checkpoint.dir=run --set data.decode=always", IMAGES, images_trained_then_cut,
+     .expect = {"/1.png: offset ", "damaged or cut PNG data"}},
     {"images: text named .png", DATA, .config = IMAGES, .files = images_text,
      .expect = {"d/cat/2.png: offset 0: neither a PNG nor a JPEG file"}},
     {"images: a pipe", DATA, .config = IMAGES, .files = images_pipe, .expect = {"d/cat/2.png: not a file"}},

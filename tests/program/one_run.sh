@@ -65,4 +65,15 @@ grep -q '"seed": 1,' "$work/run/previous-1/config.json" || fail "previous-1 lack
 grep -q '"seed": 9,' "$work/run/config.json" || fail "config.json is not the new run's"
 "$program" train "$work/run/previous-1/config.json" --resume --quiet --set train.steps=1 \
   --set train.checkpoint.dir="$work/run/previous-1" >"$work/out" 2>&1 || fail "previous-1 is no run: $(cat "$work/out")"
+
+echo "a run that dies before its first step leaves an earlier one where it is; a supervised one then begins, and does not go on with it"
+newest=$(ls -d "$work"/run/step-*)
+LOCKSTEP_FAULT="kill 0 0 always" "$program" train "$work/c.yaml" --quiet --set train.steps=5 >"$work/out" 2>"$work/err" &&
+  fail "it was not killed"
+[ "$(ls -d "$work"/run/step-*)" = "$newest" ] || fail "the earlier run was moved: $(ls "$work/run")"
+LOCKSTEP_FAULT="kill 0 0 $work/once" "$program" train "$work/c.yaml" --supervise --quiet --json --set train.seed=11 --set train.steps=7 \
+  >"$work/out" 2>"$work/err" || fail "supervised: $(cat "$work/err")"
+grep -q 'started again' "$work/run/monitor/supervise.txt" || fail "no second life: $(cat "$work/run/monitor/supervise.txt")"
+[ "$(field "$work/out" steps)" = 7 ] || fail "the second life went on with the earlier run: $(cat "$work/out")"
+[ -d "$work/run/step-000000000007" ] && [ -e "$work/run/previous-2/${newest##*/}" ] || fail "the earlier run is not in previous-2"
 echo ok
