@@ -115,18 +115,15 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *dir = args->operand[0], *given = args->extra[REPORT_OUTPUT];
   ls_viewer_t view = {0};
   int64_t lines;
-  ls_status_t status = cli_report_ready(ctx, "lockstep report", "");
-  if (status != LS_OK) return status;
   logs_t *logs = ls_alloc(ctx, sizeof *logs);
   char *output = given ? ls_strdup(ctx, given) : ls_path_join(ctx, dir, "report.html");
-  status = logs && output ? ls_viewer_open(ctx, dir, &view) : LS_ERR_MEMORY;
-  if (status == LS_OK) {
-    view.seen = take;
-    view.user = logs;
-    status = ls_viewer_update(&view, &lines);
-    if (status == LS_OK) status = make(ctx, view.dir, logs, output);
-    ls_viewer_close(&view);
-  }
+  ls_status_t status = logs && output ? ls_viewer_open(ctx, dir, &view) : LS_ERR_MEMORY;
+  if (status == LS_OK) status = cli_report_ready(ctx, "lockstep report", "");
+  view.seen = take;
+  view.user = logs;
+  if (status == LS_OK) status = ls_viewer_update(&view, &lines);
+  if (status == LS_OK) status = make(ctx, view.dir, logs, output);
+  ls_viewer_close(&view);
   ls_free(output);
   ls_free(logs);
   return status;

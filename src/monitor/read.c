@@ -71,13 +71,22 @@ static ls_status_t look_inside(ls_viewer_t *v) {
   return find_ranks(v);
 }
 
+static ls_status_t nothing_shown(ls_ctx_t *ctx, const char *dir, const char *lacks) {
+  return ls_fail(ctx, LS_ERR_NOT_FOUND,
+                 "%s: there is no %s; name the folder that a training has as monitor.dir, or, of one with "
+                 "--supervise, as train.checkpoint.dir. A training with neither shows nothing: start it with "
+                 "--set monitor.dir=DIR",
+                 dir, lacks);
+}
+
 ls_status_t ls_viewer_open(ls_ctx_t *ctx, const char *dir, ls_viewer_t *view) {
+  struct stat about;
+  if (stat(dir, &about) != 0 ? errno == ENOENT : !S_ISDIR(about.st_mode))
+    return nothing_shown(ctx, dir, "such folder");
   ls_viewer_t v = {.ctx = ctx, .dir = ls_strdup(ctx, dir), .events = json_array()};
   ls_status_t status = v.dir && v.events ? find_ranks(&v) : LS_ERR_MEMORY;
   if (status == LS_OK && v.count == 0) status = look_inside(&v);
-  if (status == LS_OK && v.count == 0)
-    status = ls_fail(ctx, LS_ERR_NOT_FOUND,
-                     "%s: there is no events.jsonl; name the folder that a training has as monitor.dir", dir);
+  if (status == LS_OK && v.count == 0) status = nothing_shown(ctx, dir, "events.jsonl");
   if (status == LS_OK)
     *view = v;
   else

@@ -27,6 +27,7 @@
   "model: {input: [4], loss: mse, layers: [{dense: {units: 1048576}}, {dense: {units: 1048576}}, "           \
   "{dense: {units: 3}}]}\n" SAMPLES TRAIN PARALLEL
 
+#define REMEDY "start it with --set monitor.dir=DIR"
 #define NEWEST "run/step-000000000006"
 #define OLDER  "run/step-000000000003"
 
@@ -76,6 +77,9 @@ static void newest_altered(void) {
 static void empty_run(void) {
   mkdir("run", 0777);
 }
+static void empty_run_json(void) {
+  mkdir("run--json", 0777); /* report takes no --json */
+}
 static void run_is_a_file(void) {
   put_text("run", "mine\n");
 }
@@ -122,6 +126,18 @@ const row_t rows_run[] = {
     {"stdout full", IO, "inspect c.yaml", GOOD, .expect = {"stdout", "No space left"}, .stdout_full = true},
     {"stdout full, help", IO, "--help", NULL, .expect = {"No space left"}, .stdout_full = true},
     {"stdout full, version", IO, "--version", NULL, .expect = {"No space left"}, .stdout_full = true},
+
+    /* a run that is looked at */
+    {"monitor of no folder", IO, "monitor none", .expect = {"none: there is no such folder", REMEDY}},
+    {"monitor of a configuration", IO, "monitor c.yaml", GOOD,
+     .expect = {"c.yaml: there is no such folder", REMEDY}},
+    {"monitor of a run that shows nothing", IO, "monitor run", GOOD, trained,
+     .expect = {"run: there is no events.jsonl", REMEDY}},
+    {"page of no folder", IO, "monitor none --web --port 0",
+     .expect = {"none: there is no such folder", REMEDY}},
+    {"report of no folder", IO, "report none--json", .expect = {"there is no such folder", REMEDY}},
+    {"report of an empty folder", IO, "report run--json", .files = empty_run_json,
+     .expect = {"run--json: there is no events.jsonl", REMEDY}},
 
     /* checkpoints */
     {"checkpoint missing", IO, "eval c.yaml --checkpoint none", GOOD, .expect = {"none", "no checkpoint"}},
