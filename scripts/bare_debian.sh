@@ -25,7 +25,7 @@ chmod 755 "$root"
 # network namespaces need a root that is a mount.
 trap 'rm -rf --one-file-system "$root"' EXIT
 
-# How this machine reaches packages (a proxy) holds in there too.
+# How this machine reaches packages (a proxy, and whom it trusts) holds in there too: apt's and npm's.
 settings=""
 for file in /etc/apt/apt.conf.d/99*; do
   [ ! -f "$file" ] || settings="$settings --aptopt=$file"
@@ -38,6 +38,9 @@ mmdebstrap --variant=minbase --mode=root $settings --include="apt,git,make,ca-ce
   exit 1
 }
 cp /etc/resolv.conf "$root/etc/"
+if [ -d /usr/local/share/ca-certificates ]; then
+  cp -r /usr/local/share/ca-certificates "$root/usr/local/share/" && chroot "$root" update-ca-certificates >>"$log" 2>&1
+fi
 echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts" # without its own name there, mpirun asks for it for seconds
 git clone -q --bare "$source_dir" "$root/srv/lockstep"
 commit=$(git -C "$root/srv/lockstep" log -1 --format=%h) # main may go on meanwhile

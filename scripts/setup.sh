@@ -19,7 +19,15 @@ case ${1:-} in
 *) echo "usage: scripts/setup.sh [--all]" >&2 && exit 2 ;;
 esac
 case ${CI:-} in true | 1) all=1 extras="$extras $services" ;; esac
+command -v npm >/dev/null 2>&1 || extras="$extras npm" # a nodejs from elsewhere brings it, and conflicts with the package
 [ $all = 0 ] || optional="$optional $extras"
+
+# The packages of the list that are not installed.
+missing_of() {
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || printf ' %s' "$package"
+  done
+}
 
 # npm_packages FOLDER PACKAGE MILLISECONDS WITHOUT: what FOLDER/package-lock.json names, or the loss without npm or its registry
 npm_packages() {
@@ -28,16 +36,11 @@ npm_packages() {
   if command -v npm >/dev/null 2>&1; then
     (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout="$3" >/dev/null 2>&1) && return 0
   fi
-  echo "setup: npm has no $2 here: $4"
+  echo "setup: no $2, because npm or its registry is missing: $4"
 }
-npm_packages src/monitor/web uplot 20000 "the page of monitor --web draws its curves plainly"
-[ $all = 0 ] || npm_packages tests/program onnxruntime-node 60000 "exported ONNX files are not run"
-
-# The packages of the list that are not installed.
-missing_of() {
-  for package in "$@"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || printf ' %s' "$package"
-  done
+npm_all() {
+  npm_packages src/monitor/web uplot 20000 "the page of monitor --web draws its curves plainly"
+  [ $all = 0 ] || npm_packages tests/program onnxruntime-node 60000 "exported ONNX files are not run"
 }
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
@@ -47,6 +50,7 @@ fi
 # shellcheck disable=SC2086 # lists of names
 missing=$(missing_of $required) wanted=$(missing_of $optional)
 if [ -z "$missing$wanted" ]; then
+  npm_all
   echo "setup: all packages are installed"
   exit 0
 fi
@@ -56,6 +60,7 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null 2>&1; then
   as_root="sudo"
 elif [ -z "$missing" ]; then
+  npm_all
   echo "setup: optional packages are not installed: apt-get install --no-install-recommends$wanted"
   exit 0
 else
@@ -84,4 +89,5 @@ fi
 for package in $wanted; do # a distribution may lack one
   install "$package" || echo "setup: $package could not be installed; what needs it is left out"
 done
+npm_all # after the packages: npm may be one of them
 echo "setup: done"
