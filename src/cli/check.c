@@ -36,13 +36,24 @@ static void look_for_devices(ls_ctx_t *ctx, const ls_config_t *config) {
         (long long)config->parallel.ranks, backend->name, devices);
 }
 
+/* What is refused when the run starts. A run that can be supervised has a place for the records that safety needs. */
+static ls_status_t check_run(ls_ctx_t *ctx, const ls_config_t *config) {
+  const bool supervised = config->checkpoint.dir != NULL;
+  ls_status_t status = ls_train_least_check(ctx, config);
+  if (status == LS_OK && !supervised) status = ls_train_safety_check(ctx, config);
+  if (status == LS_OK && ls_train_safety_check(NULL, config) != LS_OK)
+    ls_log(ctx, LS_LOG_WARN,
+           "safety needs monitor.dir: without it only lockstep train --supervise takes this configuration");
+  return status == LS_OK ? ls_train_dir_check(ctx, config) : status;
+}
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
   cli_lowered_t lowered;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
-  status = ls_train_dir_check(ctx, config);
+  status = check_run(ctx, config);
   if (status != LS_OK) goto config;
   if (config->checkpoint.dir) ls_ckpt_lock_look(ctx, config->checkpoint.dir);
   ls_data_want_t want = ls_train_want(&config->model);

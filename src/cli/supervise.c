@@ -153,9 +153,8 @@ static ls_status_t check_ranks(ls_ctx_t *ctx, const ls_config_t *config, const c
   const int64_t least = config->supervise_ranks.least, all = config->parallel.ranks;
   cli_args_t fewer = *args;
   int count = 0;
-  if (least > all)
-    return ls_fail(ctx, LS_ERR_CONFIG, "supervise.ranks.least: the run has %lld ranks; %lld cannot be left",
-                   (long long)all, (long long)least);
+  ls_status_t status = ls_train_least_check(ctx, config);
+  if (status != LS_OK) return status;
   fits[all] = true;
   for (fewer.ranks = least; least > 0 && fewer.ranks < all; fewer.ranks++) {
     ls_config_t *tried = NULL;

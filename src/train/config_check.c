@@ -1,5 +1,6 @@
 /* The rules between sections, which no single row can express. */
 #include "train/config_parts.h"
+#include "train/train.h"
 
 #include "comm/transport.h"
 
@@ -89,6 +90,25 @@ static ls_status_t check_safety(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_con
           "that would be other bits: raise parallel.shards instead, for the whole run");
   }
   return LS_OK;
+}
+
+ls_status_t ls_train_safety_check(ls_ctx_t *ctx, const ls_config_t *config) {
+  if (config->monitor.dir || config->safety.count == 0) return LS_OK;
+  return ls_fail_at(
+      ctx, LS_ERR_CONFIG, place_of(config->doc.root, "safety", &nowhere),
+      "safety judges the run's records: it needs monitor.dir (--set monitor.dir=DIR), or lockstep "
+      "train --supervise, which has one");
+}
+
+ls_status_t ls_train_least_check(ls_ctx_t *ctx, const ls_config_t *config) {
+  const long long least = config->supervise_ranks.least, ranks = config->parallel.ranks;
+  if (config->parallel.automatic || least <= ranks) return LS_OK;
+  const ls_doc_node_t *section = ls_doc_get(ls_doc_get(config->doc.root, "supervise"), "ranks");
+  return ls_fail_at(
+      ctx, LS_ERR_CONFIG, place_of(section, "least", &nowhere),
+      "supervise.ranks.least: the run has %lld rank%s (parallel.ranks, --ranks); %lld cannot be left: "
+      "write at most %lld, or start more ranks",
+      ranks, LS_PLURAL(ranks), least, ranks);
 }
 
 /* The figures of evaluations, and with them the sums that the model's graph of an evaluation makes. */

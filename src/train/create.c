@@ -278,7 +278,8 @@ static ls_status_t check_world(ls_trainer_t *t) {
                    (long long)t->config->train.batch, comm->size);
   if (!t->training) return LS_OK;
   warn_of_padding(t);
-  return ls_engine_check_share(t->ctx, t->config, comm->size);
+  ls_status_t status = ls_train_safety_check(t->ctx, t->config);
+  return status == LS_OK ? ls_engine_check_share(t->ctx, t->config, comm->size) : status;
 }
 
 static void begin(ls_trainer_t *t) {

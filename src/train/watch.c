@@ -36,9 +36,6 @@ ls_status_t ls_trainer_watch(ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
   ls_train_memory_t need = {0};
   ls_trainer_safety_begin(t);
-  if (!config->monitor.dir && config->safety.count > 0)
-    return ls_fail(t->ctx, LS_ERR_CONFIG,
-                   "safety needs monitor.dir, where the run's records are, or --supervise");
   if (!config->monitor.dir) return LS_OK;
   ls_trainer_need(t, &need);
   json_t *cost = cost_json(&config->cost);

@@ -12,6 +12,8 @@
 #define PARALLEL "parallel: {backend: cpu, threads: 1}\n"
 #define GOOD     MODEL SAMPLES TRAIN PARALLEL
 
+#define SAFETY "safety: [{name: hot, act: pause, when: gpu_margin_c < 5}]\n"
+
 static void too_large(void) {
   size_t size = (1 << 20) + 1;
   char *text = malloc(size);
@@ -306,6 +308,20 @@ const row_t rows_config[] = {
     {"single and --ranks 2", CONFIG, "train c.yaml --ranks 2",
      .config = MODEL SAMPLES TRAIN "parallel: {strategy: single}\n",
      .expect = {"c.yaml:4:22", "single, which uses one rank, but 2", "--ranks", "write ddp"}},
+    {"more ranks must be left than there are", CONFIG,
+     .config = MODEL SAMPLES TRAIN "parallel: {strategy: ddp, ranks: 2}\nsupervise: {ranks: {least: 3}}\n",
+     .expect = {"c.yaml:5:28", "supervise.ranks.least: the run has 2 ranks", "at most 2"}},
+    {"more ranks must be left than are asked for", CONFIG, "check c.yaml --ranks 2",
+     GOOD "supervise: {ranks: {least: 3}}\n", .expect = {"c.yaml:5:28", "the run has 2 ranks", "--ranks"}},
+    {"as many ranks must be left as there are", OK, NULL,
+     MODEL SAMPLES TRAIN "parallel: {strategy: ddp, ranks: 2}\nsupervise: {ranks: {least: 2}}\n"},
+    {"limits that nothing judges", CONFIG, NULL, GOOD SAFETY,
+     .expect = {"c.yaml:5:9", "it needs monitor.dir (--set monitor.dir=DIR)"}},
+    {"limits that nothing judges, trained", CONFIG, "train c.yaml --quiet --set train.checkpoint.dir=run",
+     GOOD SAFETY, .expect = {"c.yaml:5:9", "it needs monitor.dir (--set monitor.dir=DIR)"}},
+    {"limits that only a supervised run judges", OK, "check c.yaml --set train.checkpoint.dir=run",
+     GOOD SAFETY, .expect = {"warning: safety needs monitor.dir", "--supervise"}},
+    {"limits that a monitor judges", OK, "check c.yaml --set monitor.dir=m", GOOD SAFETY, .lacks = "safety"},
     {"batch smaller than ranks", CONFIG,
      .config = MODEL SAMPLES "train: {batch: 2}\nparallel: {strategy: ddp, ranks: 3}\n",
      .expect = {"c.yaml:3:1", "(2)", "(3)"}},

@@ -90,5 +90,5 @@ expect 3 'safety.when: .*gpu_marginc. is not measured' train "$work/c.yaml" --se
 expect 3 'micro_batch needs clear' train "$work/c.yaml" --set train.checkpoint.dir="$work/x" --set 'safety=[{name: a, act: micro_batch, when: gpu_margin_c < 1}]'
 expect 3 'micro_batch .* needs train.checkpoint.dir' train "$work/c.yaml" --set "safety=[$smaller]"
 expect 3 'raise parallel.shards instead' train "$work/c.yaml" --set train.checkpoint.dir="$work/x" --set parallel.reproducible=true --set "safety=[$smaller]"
-expect 3 'safety needs monitor.dir' train "$work/c.yaml"
+expect 3 'safety judges .* it needs monitor.dir' train "$work/c.yaml"
 echo ok
