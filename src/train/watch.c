@@ -49,7 +49,7 @@ ls_status_t ls_trainer_watch(ls_trainer_t *t) {
                                 .params = ls_graph_param_count(e->step[LS_STEP_EVALUATE].graph),
                                 .exchanged_bytes = exchanged_bytes(&e->step[LS_STEP_TRAIN].program),
                                 .predicted_us = config->parallel.predicted_us,
-                                .need_bytes = need.device_bytes + need.host_bytes,
+                                .need_bytes = need.device_bytes,
                                 .cost = cost,
                                 .strategy = config->parallel.strategy,
                                 .backend = e->backend->name,

@@ -76,7 +76,7 @@ async function live(browser) {
   await page.until('document.querySelectorAll("#ranks button").length === 1 && !document.getElementById("card-timeline").hidden');
   assert.match(await page.value('document.getElementById("timeline").getAttribute("aria-label")'), /forward .*, backward/);
   await page.until('/predicted step70 us \\(\\d/.test(document.getElementById("facts").textContent)');
-  assert.match(await page.value('document.getElementById("facts").textContent'), /computed memory\d/);
+  assert.match(await page.value('document.getElementById("facts").textContent'), /computed, without libraries\d/);
   await page.until('!document.getElementById("card-gpus").hidden && !document.getElementById("card-gpu").hidden');
   assert.match(await page.value('document.querySelector("#gpus tbody").textContent'), /82.*-2.*420.*400.*heat.*79 \(1\)/);
   say('stop');

@@ -93,12 +93,12 @@ class Run(unittest.TestCase):
     def test_predictions_beside_measurements_and_a_timeline(self):
         lines = life(1e6, 0, 400, True)
         lines[0]["need_bytes"] = 2e6
-        lines[-2]["memory_bytes"] = 1e6
+        lines[-2]["memory_bytes"] = 30e6
         lines.append(line("timeline", 1e6 + 5, step=9, step_time_us=30.0, lanes=["compute", "communication"],
                           tasks=[["a <b>", 0, 1, 0.0, 10.0], ["exchange", 1, 3, 10.0, 20.0], ["odd"], [3, 0, 0, 0, 0]]))
         title, blocks = run.report_of(document(lines))
         compared, _ = self.table(blocks, "predicted")
-        self.assertEqual([row[1:] for row in compared["rows"]], [["1.10 ms", "1.00 ms", "+10.0 %"], ["2.0 MB", "1.0 MB", "+100.0 %"]])
+        self.assertEqual([row[1:] for row in compared["rows"]], [["1.10 ms", "1.00 ms", "+10.0 %"], ["2.0 MB without libraries", "30.0 MB with libraries", ""]])
         html = page.html(title, blocks, kind="run")
         self.assertIn("a &lt;b&gt;: 10.0 us", html)
         self.assertIn("communication", html)

@@ -263,9 +263,10 @@ def predictions(r, ranks):
         used = own[-1].last("gpu_memory_bytes")
         used = used if isfinite(used) else own[-1].last("memory_bytes")
         if isfinite(need) and isfinite(used) and used > 0:
-            rows.append((f"memory of rank {rank}, without libraries", text.size(need), text.size(used), need / used))
+            rows.append((f"memory of rank {rank}", f"{text.size(need)} without libraries", f"{text.size(used)} with libraries", NAN))
     r.heading(2, "Predictions and measurements")
-    r.text("The step time is a plan's prediction. Memory is computed from the schedules; the measured memory includes libraries.")
+    r.text("The step time is a plan's prediction. Memory is computed from the schedules. What libraries take comes on top: "
+           "`lockstep plan` and the report at the end of `lockstep train` predict that, too, where `lockstep probe` has measured it.")
     r.table([("what", "h", lambda row: row[0]), ("predicted", "n", lambda row: row[1]), ("measured", "n", lambda row: row[2]),
              ("difference", "n", lambda row: text.percent(100 * row[3] - 100, 1, True))], rows)
 

@@ -191,7 +191,7 @@ function drawHead() {
   const facts = [['loss', digits(record.loss_mean ?? record.loss, 5)], ['validation', record.val_loss === undefined ? '' : `${digits(record.val_loss, 5)}${record.val_accuracy === undefined ? '' : `, ${digits(100 * record.val_accuracy, 4)} %`}`],
     ['step', micros(record.step_time_us)], ['predicted step', start.predicted_us > 0 ? micros(start.predicted_us) + ratio : 'none'],
     ['samples/s', digits(record.samples_per_s)], ['gradient norm', digits(record.grad_norm)], ['learning rate', digits(record.lr)],
-    ['memory', size(record.gpu_memory_bytes ?? record.memory_bytes)], ['computed memory', size(start.need_bytes ?? NaN)],
+    ['memory', size(record.gpu_memory_bytes ?? record.memory_bytes)], ['computed, without libraries', size(start.need_bytes ?? NaN)],
     ['running', span(record.running_s)], ['ranks', start.ranks === undefined ? '' : `${start.ranks} (${start.strategy}, ${start.backend}, ${start.precision})`], ['device', start.device || ''],
     ['straggler', record.straggler > 0 ? `rank ${record.straggler_rank}, ${digits(record.straggler_ratio, 3)} x, ${CAUSES[record.straggler_cause]}` : ''], ['skipped steps', record.skipped_steps > 0 ? whole(record.skipped_steps) : '']];
   $('facts').replaceChildren(...facts.filter(([, words]) => words).map(([name, words]) => {
