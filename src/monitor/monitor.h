@@ -41,8 +41,9 @@ typedef struct {
   int64_t params;
   double exchanged_bytes; /* of a step, by this rank */
   double predicted_us;    /* step time by a plan; 0 = none */
-  int64_t need_bytes;     /* memory of its device that this rank needs by computation, without libraries; 0 = not known */
-  json_t *cost;           /* prices of the configuration; NULL: none */
+  int64_t
+      need_bytes; /* memory of its device that this rank needs by computation, without libraries; 0 = not known */
+  json_t *cost; /* prices of the configuration; NULL: none */
   const char *strategy, *backend, *precision, *device;
   ls_page_t *page; /* of all ranks, borrowed until stop; NULL: none */
   int gpu;         /* which of this process' GPUs; -1 = none */

@@ -105,6 +105,7 @@ static ls_status_t open_all(run_t *s) {
                            ls_host_open(s->ctx, s->control, o, &s->host));
   snprintf(s->own.name, sizeof s->own.name, "%s", at->name);
   snprintf(s->own.backend, sizeof s->own.backend, "%s", o->backend->name);
+  s->own.threads = o->backend->host_processors ? o->threads : 0;
   return status;
 }
 

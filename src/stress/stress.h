@@ -43,7 +43,7 @@ typedef struct {
 } ls_stress_targets_t;
 extern const ls_stress_targets_t ls_stress_targets;
 
-enum { LS_STRESS_PRECISIONS = LS_MATH_COUNT, LS_STRESS_WHY_BYTES = 256, LS_STRESS_HOST_BYTES = 64 };
+enum { LS_STRESS_PRECISIONS = LS_MATH_COUNT, LS_STRESS_WHY_BYTES = 384, LS_STRESS_HOST_BYTES = 64 };
 typedef struct {
   char name[16]; /* "fp32" */
   int64_t rows, width;
@@ -84,6 +84,7 @@ typedef struct {
 typedef struct {
   int rank;
   char host[LS_STRESS_HOST_BYTES], name[64], backend[16];
+  int threads; /* processors that it is; 0 = it is none */
   ls_stress_product_t product[LS_STRESS_PRECISIONS];
   int product_count;
   /* Of the time without transfers: in which the device worked, by its own clock or /proc/stat; the same as NVML says it;

@@ -121,6 +121,22 @@ static void judge_network(ls_stress_device_t *d) {
     found(d, LS_WRONG, "training %s: losses or parameters of the ranks differ", d->network.name);
 }
 
+/* Threads of one rank wait for the slowest of them after each product. Ranks of one thread wait for nobody. */
+static void judge_utilization(const ls_stress_report_t *report, ls_stress_device_t *d) {
+  char remedy[128] = "";
+  int processors = 0;
+  if (d->product_count == 0 || !(d->busy_ratio < ls_stress_targets.utilization)) return;
+  for (int i = 0; i < report->device_count; i++)
+    processors += strcmp(report->device[i].host, d->host) ? 0 : report->device[i].threads;
+  if (d->threads > 1)
+    snprintf(
+        remedy, sizeof remedy,
+        " (its threads wait for each other where processors differ in speed; --ranks %d: a rank for each "
+        "processor)",
+        processors);
+  found(d, low(d), "it computed in %.1f %% of the time%s", 100 * d->busy_ratio, remedy);
+}
+
 static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d) {
   char words[128];
   const bool whole = !report->interrupted;
@@ -135,8 +151,7 @@ static void judge_device(const ls_stress_report_t *report, ls_stress_device_t *d
   if (d->device_errors > 0)
     found(d, LS_WRONG, "its driver reported %lld error%s", (long long)d->device_errors,
           LS_PLURAL(d->device_errors));
-  if (whole && d->product_count > 0 && d->busy_ratio < ls_stress_targets.utilization)
-    found(d, low(d), "it computed in %.1f %% of the time", 100 * d->busy_ratio);
+  if (whole) judge_utilization(report, d);
   if (hot(d->throttle_reasons))
     found(d, LS_BELOW, "slowed down: %s", ls_stress_reasons(d->throttle_reasons, words));
 }

@@ -206,6 +206,28 @@ static void rules(void **state) {
   assert_int_equal(judged(d), LS_WRONG);
 }
 
+/* What a rank of all processors loses where they differ in speed, ranks of one processor do not. */
+static void threads_that_wait_for_each_other_are_told_of_more_ranks(void **state) {
+  (void)state;
+  static const struct {
+    int threads;
+    double busy;
+    const char *said; /* NULL: no more ranks are asked for */
+  } rows[] = {{2, 0.974, "97.4 % of the time (its threads wait"},
+              {2, 0.991, NULL},
+              {1, 0.974, NULL},
+              {0, 0.974, NULL}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_stress_device_t d[2] = {device_of(1, rows[i].busy, 0), device_of(1, 1, 0)};
+    d[0].threads = rows[i].threads;
+    d[1].threads = 3; /* another rank of the host */
+    ls_stress_report_t r = {.device = d, .device_count = 2};
+    ls_stress_judge(&r, d, NULL);
+    assert_int_equal(strstr(d[0].why, "--ranks 5: a rank for each processor") != NULL, rows[i].said != NULL);
+    if (rows[i].said) assert_non_null(strstr(d[0].why, rows[i].said));
+  }
+}
+
 /* Products as quick as the clock allows that the cap leaves. */
 static void a_power_cap_is_no_low_rate(void **state) {
   (void)state;
@@ -260,6 +282,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(planted_faults_are_found, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(a_signal_ends_the_filling_of_memory, capture_setup, capture_teardown),
       cmocka_unit_test(rules),
+      cmocka_unit_test(threads_that_wait_for_each_other_are_told_of_more_ranks),
       cmocka_unit_test(a_power_cap_is_no_low_rate),
       cmocka_unit_test(whoever_differs_from_equal_devices_is_wrong),
       cmocka_unit_test(slow_links),
