@@ -143,12 +143,13 @@ bool ls_rings_differ(ls_rings_t *rings, ls_ring_differ_t *differ) {
 
 void ls_ring_text(const ls_ring_entry_t *e, char *text, size_t size_bytes) {
   static const char *const units[] = {"B", "kB", "MB", "GB"};
-  char name[LS_SHOWN_BYTES], group[LS_SHOWN_BYTES];
+  char kind[LS_SHOWN_BYTES], name[LS_SHOWN_BYTES], group[LS_SHOWN_BYTES];
   double size = (double)e->bytes;
   int unit = 0;
   for (; size >= 1000 && unit < LS_COUNT(units) - 1; unit++)
     size /= 1000;
-  snprintf(text, size_bytes, "%.*s \"%s\"%s%s #%llu (%.3g %s)", (int)sizeof e->kind - 1, e->kind,
+  snprintf(text, size_bytes, "%s \"%s\"%s%s #%llu (%.3g %s)",
+           ls_text_shown(e->kind, strnlen(e->kind, sizeof e->kind), kind, sizeof kind),
            ls_text_shown(e->name, strnlen(e->name, sizeof e->name), name, sizeof name),
            e->group[0] ? " of group " : "",
            ls_text_shown(e->group, strnlen(e->group, sizeof e->group), group, sizeof group),

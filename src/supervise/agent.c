@@ -40,8 +40,8 @@ typedef struct {
   ls_wire_speed_t *sent_speed; /* [ranks] */
   struct pollfd *poll;         /* FIXED, then the ranks' processes */
   bool paused, finished;
-  bool stepped;                    /* a rank has done its first step */
-  char job[LS_SEGMENTS_JOB_BYTES]; /* "": not known */
+  bool stepped; /* a rank has done its first step */
+  ls_segments_t segments;
   int64_t heard_ns;
 } agent_t;
 
@@ -177,7 +177,7 @@ static void kill_ranks(const agent_t *a) {
   for (int64_t end_ns = ls_clock_ns() + KILL_MS * ms_ns;
        signal_ranks(a, SIGKILL) > 0 && ls_clock_ns() < end_ns;)
     poll(NULL, 0, 2);
-  ls_segments_remove(a->job);
+  ls_segments_remove(&a->segments);
 }
 
 /* All that has mapped the page: the ranks and the agent. */
@@ -197,6 +197,7 @@ static bool send_speed(agent_t *a, int rank) {
 /* What has changed since it was sent. A rank that shows nothing new may be stopped. */
 static bool send_changes(agent_t *a, int64_t now_ns) {
   bool sent = true;
+  const bool find_segments = ls_segments_due(&a->segments, a->stepped, now_ns);
   for (int r = 0; r < a->settings.ranks && sent; r++) {
     struct pollfd *process = &a->poll[FIXED + r];
     const ls_wire_rank_t *old = &a->sent_rank[r];
@@ -204,7 +205,7 @@ static bool send_changes(agent_t *a, int64_t now_ns) {
     ls_page_look(a->page, r, &rank.look);
     const ls_page_look_t *look = &rank.look;
     if (look->pid <= 0) continue;
-    if (!a->job[0] && !a->stepped) ls_segments_find(look->pid, a->job);
+    if (find_segments) ls_segments_look(&a->segments, look->pid);
     a->stepped |= look->phase >= LS_PAGE_STEP;
     if (process->fd >= 0 && process->revents) {
       close(process->fd);
@@ -231,17 +232,22 @@ static void send_rings(agent_t *a) {
   const int64_t now_ns = ls_clock_ns();
   for (int r = 0; a->rings && r < a->settings.ranks; r++)
     if (a->sent_rank[r].look.pid > 0) ls_wire_send_ring(&a->wire, a->settings.token, a->rings, r, now_ns);
-  ls_wire_send(&a->wire, a->settings.token, "answered rings");
 }
 
-static void send_process(agent_t *a, int rank) {
-  json_t *process =
-      rank >= 0 && rank < a->settings.ranks ? ls_evidence_process(a->sent_rank[rank].look.pid) : NULL;
-  char *text = process ? json_dumps(process, JSON_COMPACT) : NULL;
-  if (text) ls_wire_send_text(&a->wire, a->settings.token, text);
+static void send_process(agent_t *a, int question, int rank) {
+  if (rank < 0 || rank >= a->settings.ranks) return;
+  json_t *process = ls_evidence_process(a->sent_rank[rank].look.pid, ls_evidence_devices(a->rings));
+  char *text = json_dumps(process, JSON_COMPACT);
+  if (text) ls_wire_send_text(&a->wire, a->settings.token, question, text);
   free(text);
   json_decref(process);
-  ls_wire_send(&a->wire, a->settings.token, "answered process %d", rank);
+}
+
+static void answer(agent_t *a, int question, const char *asked) {
+  int rank;
+  if (!strcmp(asked, "rings")) send_rings(a);
+  if (sscanf(asked, "process %d", &rank) == 1) send_process(a, question, rank);
+  ls_wire_send(&a->wire, a->settings.token, "answered %d", question);
 }
 
 /* The supervisor judges how the ranks have ended, so it gets their newest speeds before the end. */
@@ -253,20 +259,26 @@ static void end(agent_t *a) {
   a->finished = true;
 }
 
+/* A rank that has a process here writes its speed itself: the supervisor may know this machine by two names. */
+static void show_speed(agent_t *a, int rank, const ls_page_speed_look_t *speed) {
+  ls_page_look_t look;
+  ls_page_look(a->page, rank, &look);
+  if (look.pid <= 0) ls_page_speed_put(a->page, rank, LS_WIRE_SPEEDS, speed);
+}
+
 static void handle_message(agent_t *a, const char *message) {
-  int rank;
+  ls_page_speed_look_t speed;
+  int question, rank, asked = 0;
   const bool pause = !strcmp(message, "pause");
   if (pause || !strcmp(message, "continue")) {
     signal_ranks(a, pause ? SIGSTOP : SIGCONT);
     a->paused = pause;
   } else if (!strcmp(message, "beat")) {
     ls_wire_send(&a->wire, a->settings.token, "beat");
-  } else if (ls_wire_parse_speed(message, a->page)) {
-    return;
-  } else if (!strcmp(message, "rings")) {
-    send_rings(a);
-  } else if (sscanf(message, "process %d", &rank) == 1) {
-    send_process(a, rank);
+  } else if (ls_wire_parse_speed(message, a->settings.ranks, &rank, &speed)) {
+    show_speed(a, rank, &speed);
+  } else if (sscanf(message, "ask %d %n", &question, &asked) == 1 && asked > 0) {
+    answer(a, question, message + asked);
   } else if (!strcmp(message, "abort")) {
     for (int r = 0; a->rings && r < a->settings.ranks; r++)
       ls_rings_at(a->rings, r)->give_up = true;

@@ -13,9 +13,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STACK_S = 5, RAS_S = 3, WORDS_BYTES = 32768, FILE_BYTES = 4096, LINE_BYTES = 256 };
+enum { STACK_S = 5, RAS_S = 3, WORDS_BYTES = 32768, FILE_BYTES = 4096, LINE_BYTES = 256, RAS_BYTES = 128 };
 
 /* ---- collectives ---- */
+
+bool ls_evidence_devices(ls_rings_t *rings) {
+  bool devices = false;
+  for (int r = 0; rings && r < ls_rings_ranks(rings); r++)
+    devices |= ls_rings_at(rings, r)->device;
+  return devices;
+}
 
 void ls_evidence_differ(ls_rings_t *rings, const ls_page_look_t *look, ls_fault_t *fault) {
   ls_ring_differ_t d;
@@ -124,18 +131,40 @@ static json_t *stacks_json(pid_t pid) {
 
 /* ---- NCCL ---- */
 
-void ls_evidence_ras(char *text, size_t size_bytes) {
+/* An IPv6 address stands in brackets. False: there is no port. */
+static bool ras_address(pid_t rank, char host[RAS_BYTES], const char **port) {
+  static const char name[] = "NCCL_RAS_ADDR=";
+  const char *own = getenv("NCCL_RAS_ADDR");
+  char path[64], *variable = NULL;
+  size_t room = 0;
+  snprintf(host, RAS_BYTES, "%s", own ? own : "localhost:28028");
+  snprintf(path, sizeof path, "/proc/%d/environ", (int)rank);
+  FILE *file = fopen(path, "re");
+  while (file && getdelim(&variable, &room, '\0', file) > 0)
+    if (!strncmp(variable, name, sizeof name - 1))
+      snprintf(host, RAS_BYTES, "%s", variable + sizeof name - 1);
+  if (file) fclose(file);
+  free(variable);
+  char *colon = strrchr(host, ':');
+  if (!colon) return false;
+  *colon = '\0';
+  *port = colon + 1;
+  if (host[0] == '[' && colon[-1] == ']') {
+    colon[-1] = '\0';
+    memmove(host, host + 1, (size_t)(colon - 1 - host));
+  }
+  return true;
+}
+
+void ls_evidence_ras(pid_t rank, char *text, size_t size_bytes) {
   static const char command[] = "verbose status\n";
   const int64_t end_ns = ls_clock_ns() + RAS_S * INT64_C(1000000000);
-  const char *given = getenv("NCCL_RAS_ADDR");
-  char host[128];
+  char host[RAS_BYTES];
+  const char *port;
   size_t used = 0;
-  snprintf(host, sizeof host, "%s", given ? given : "localhost:28028");
-  char *colon = strrchr(host, ':');
   text[0] = '\0';
-  if (!colon) return;
-  *colon = '\0';
-  int fd = ls_tcp_connect(host, colon + 1, end_ns, NULL);
+  if (!ras_address(rank, host, &port)) return;
+  int fd = ls_tcp_connect(host, port, end_ns, NULL);
   if (fd >= 0 && send(fd, command, sizeof command - 1, MSG_NOSIGNAL) == (ssize_t)sizeof command - 1)
     while (used < size_bytes - 1 && ls_tcp_ready(fd, POLLIN, end_ns)) {
       ssize_t got = recv(fd, text + used, size_bytes - 1 - used, 0);
@@ -146,33 +175,32 @@ void ls_evidence_ras(char *text, size_t size_bytes) {
   text[used] = '\0';
 }
 
-static json_t *ras_json(void) {
+static json_t *ras_json(pid_t rank) {
   char *text = ls_alloc(NULL, WORDS_BYTES);
-  if (text) ls_evidence_ras(text, WORDS_BYTES);
+  if (text) ls_evidence_ras(rank, text, WORDS_BYTES);
   json_t *words = text && text[0] ? ls_json_text(text) : NULL;
   ls_free(text);
   return words;
 }
 
-json_t *ls_evidence_process(pid_t pid) {
-  json_t *process = json_object(), *stacks = NULL;
+json_t *ls_evidence_process(pid_t pid, bool devices) {
+  json_t *process = json_object(), *stacks = NULL, *ras = devices ? ras_json(pid) : NULL;
   if (pid > 0) json_object_set_new(process, "threads", threads_json(pid));
   if (pid > 0) stacks = stacks_json(pid);
   if (stacks) json_object_set_new(process, "stacks", stacks);
+  if (ras) json_object_set_new(process, "nccl_ras", ras);
   return process;
 }
 
 json_t *ls_evidence_hang(ls_rings_t *rings, json_t *process) {
   json_t *all = json_object(), *ranks = json_array();
-  bool device = false;
-  for (int r = 0; rings && r < ls_rings_ranks(rings); r++) {
+  for (int r = 0; rings && r < ls_rings_ranks(rings); r++)
     json_array_append_new(ranks, ring_json(ls_rings_at(rings, r)));
-    device |= ls_rings_at(rings, r)->device;
-  }
   json_object_set_new(all, "collectives", ranks);
   json_object_update(all, process);
   json_decref(process);
-  json_t *ras = device ? ras_json() : NULL;
+  const bool asked = json_object_get(all, "nccl_ras") || !json_object_get(all, "host");
+  json_t *ras = !asked && ls_evidence_devices(rings) ? ras_json(0) : NULL;
   if (ras) json_object_set_new(all, "nccl_ras", ras);
   return all;
 }

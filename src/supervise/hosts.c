@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 enum { HEARTBEATS = 4 /* while a host may be silent */, POLL_MS = 20, ANSWER_BYTES_MAX = 1 << 20 };
-static const int64_t paused_ns = 2000000000, rings_limit_ns = 2000000000, process_limit_ns = 8000000000;
+static const int64_t paused_ns = 2000000000, rings_limit_ns = 2000000000, process_limit_ns = 10000000000;
 
 typedef enum { UNUSED, STARTED, CONNECTED, READY, ENDED, LOST } state_t;
 typedef struct {
   state_t state;
   bool refused;
-  bool answer_due; /* to the question */
+  int answer_due; /* the question that it is to answer; 0: none */
   ls_wire_t wire;
   int agent_stdin, agent_stderr;
   int64_t heard_ns;                     /* when it sent its last message */
@@ -39,8 +39,8 @@ struct ls_hosts {
   ls_page_t *page;
   ls_rings_t *rings; /* copies of the hosts'; NULL: none */
   const ls_places_t *places;
-  const char *question; /* the message that asks it; NULL: none is open */
-  FILE *answer;         /* the text that is asked for; NULL: none is */
+  int questions; /* how many were asked: the number of the newest */
+  FILE *answer;  /* the text that is asked for; NULL: none is */
   size_t answer_bytes;
   bool *rank_ended, *rank_stopped; /* [ranks of the page] */
   char environment[128];
@@ -217,21 +217,24 @@ static void handle_message(ls_hosts_t *h, host_t *host, const char *message, int
   ls_wire_rank_t rank;
   char text[LS_WIRE_BYTES];
   host_t *first = host_of_rank(h, 0); /* the monitor of rank 0 reads this host's page */
-  int bytes;
+  ls_page_speed_look_t speed;
+  int question, number, bytes;
   if (!strncmp(message, "refuse ", 7)) {
     refuse(host, now_ns, ls_text_shown(message + 7, SIZE_MAX, text, LS_FAULT_WORDS_BYTES));
   } else if (!strcmp(message, "ready")) {
     host->state = READY;
   } else if (!strcmp(message, "bye")) {
     host->state = ENDED;
-  } else if (!strncmp(message, "answered ", 9)) { /* a late one answers an earlier question */
-    host->answer_due &= !h->question || strcmp(message + 9, h->question) != 0;
-  } else if (ls_wire_parse_speed(message, h->page)) {
+    ls_wire_close(&host->wire); /* else its end would wake every wait for the others at once */
+  } else if (sscanf(message, "answered %d", &question) == 1) { /* perhaps late, an earlier one */
+    if (question == host->answer_due) host->answer_due = 0;
+  } else if (ls_wire_parse_speed(message, ls_page_ranks(h->page), &number, &speed)) {
+    ls_page_speed_put(h->page, number, LS_WIRE_SPEEDS, &speed);
     if (host != first && is_connected(first)) ls_wire_send(&first->wire, h->token, "%s", message);
   } else if ((h->rings && ls_wire_parse_ring(message, now_ns, h->rings))) {
     return;
-  } else if ((bytes = ls_wire_parse_part(message, text)) >= 0) {
-    if (host->answer_due) add_to_answer(h, text, bytes);
+  } else if ((bytes = ls_wire_parse_part(message, &question, text)) >= 0) {
+    if (question == host->answer_due) add_to_answer(h, text, bytes);
   } else if (ls_wire_parse_rank(message, now_ns, &rank)) {
     show_rank(h, &rank);
   }
@@ -351,11 +354,12 @@ static void wait_and_serve(ls_hosts_t *h) {
  * heartbeats meanwhile, so hosts with an answer due do not count as silent. */
 static void ask(ls_hosts_t *h, const host_t *only, const char *question, int64_t limit_ns) {
   const int64_t end_ns = ls_clock_ns() + limit_ns;
-  h->question = question;
+  h->questions++;
   for (int i = 0; i < h->count; i++) {
     host_t *host = &h->host[i];
-    host->answer_due =
-        is_connected(host) && (!only || host == only) && ls_wire_send(&host->wire, h->token, "%s", question);
+    const bool asked = is_connected(host) && (!only || host == only) &&
+                       ls_wire_send(&host->wire, h->token, "ask %d %s", h->questions, question);
+    host->answer_due = asked ? h->questions : 0;
   }
   for (bool waiting = true; waiting && ls_clock_ns() < end_ns;) {
     for (int i = 0; i < h->count; i++)
@@ -365,7 +369,8 @@ static void ask(ls_hosts_t *h, const host_t *only, const char *question, int64_t
     for (int i = 0; i < h->count; i++)
       waiting |= h->host[i].answer_due && is_connected(&h->host[i]);
   }
-  h->question = NULL;
+  for (int i = 0; i < h->count; i++)
+    h->host[i].answer_due = 0;
 }
 
 void ls_hosts_fetch_rings(ls_hosts_t *h) {
@@ -399,10 +404,15 @@ void ls_hosts_pause(const ls_hosts_t *h, bool pause) {
 }
 
 void ls_hosts_end(ls_hosts_t *h) {
+  const int64_t end_ns = ls_clock_ns() + h->silent_ns;
   send_all(h, "end");
-  while (any_connected(h))
+  while (any_connected(h) && ls_clock_ns() < end_ns)
     wait_and_serve(h);
-  for (int i = 0; i < h->count; i++)
+  for (int i = 0; i < h->count; i++) {
+    if (is_connected(&h->host[i]))
+      lose(&h->host[i], ls_clock_ns(), "it did not confirm within %.3g s that its ranks have ended",
+           (double)h->silent_ns * 1e-9);
     close_host(&h->host[i]);
+  }
   if (h->spec->here) ls_dir_remove(NULL, h->page_dir); /* its agent may have been killed */
 }

@@ -33,11 +33,12 @@ void ls_hosts_pause(const ls_hosts_t *hosts, bool pause);
 
 /* For the report of a hang. */
 void ls_hosts_fetch_rings(ls_hosts_t *hosts); /* the ranks' last collectives; takes 2 s at most */
-/* What can be seen of a rank's process on its host (ls_evidence_process). Takes 8 s at most. New reference. */
+/* What can be seen of a rank's process on its host (ls_evidence_process). Takes 10 s at most. New reference. */
 json_t *ls_hosts_fetch_process(ls_hosts_t *hosts, int rank);
 void ls_hosts_abort_collectives(const ls_hosts_t *hosts); /* in which devices wait for each other */
 
-/* Ends what is left of the ranks on every host, and the agents. A host that does not confirm it is lost. */
+/* Ends what is left of the ranks on every host, and the agents. A host that does not confirm it within
+ * supervise.host_s is lost. */
 void ls_hosts_end(ls_hosts_t *hosts);
 
 #endif

@@ -38,7 +38,7 @@ typedef struct {
   int64_t kills;               /* of the system for want of memory, before */
   ls_end_t seen;
   int64_t dead_ns, stop_asked_ns, forced_ns; /* first unexpected end; when it was asked to end, and forced */
-  char job[LS_SEGMENTS_JOB_BYTES];           /* of the ranks on this host; "": not known */
+  ls_segments_t segments;                    /* of the ranks on this host */
   char line[LINE_BYTES];                     /* of stderr, as far as it has come */
   int line_bytes;
 } life_t;
@@ -156,8 +156,9 @@ static void look_at_page(life_t *l, int64_t now_ns) {
   for (int r = 0; r < l->ranks; r++)
     ls_page_look(l->page, r, &l->look[r]);
   ls_usual_learn(l->usual, &l->look[0]);
-  for (int r = 0; r < l->ranks && !l->hosts && !l->job[0] && !l->end->first_step_ns; r++)
-    if (l->look[r].pid > 0) ls_segments_find(l->look[r].pid, l->job);
+  const bool find_segments = !l->hosts && ls_segments_due(&l->segments, l->end->first_step_ns > 0, now_ns);
+  for (int r = 0; r < l->ranks && find_segments; r++)
+    if (l->look[r].pid > 0) ls_segments_look(&l->segments, l->look[r].pid);
   ls_life_t *steps = &l->end->steps;
   const ls_page_look_t *first = &l->look[0];
   if (first->phase < LS_PAGE_FIRST_STEP) return;
@@ -259,14 +260,12 @@ static bool watch(life_t *l, ls_status_t *status) {
 
 /* Ranks whose devices wait for each other give up their communicators, which may take NCCL long, or for ever. */
 static void abort_collectives(life_t *l) {
-  bool device = false;
-  for (int r = 0; l->rings && r < l->ranks; r++) {
-    device |= ls_rings_at(l->rings, r)->device;
+  const bool devices = ls_evidence_devices(l->rings);
+  for (int r = 0; l->rings && r < l->ranks; r++)
     ls_rings_at(l->rings, r)->give_up = true;
-  }
   if (l->hosts) ls_hosts_abort_collectives(l->hosts);
   const int64_t end_ns = ls_clock_ns() + grace_ns;
-  while (device && ls_clock_ns() < end_ns && (l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0)) {
+  while (devices && ls_clock_ns() < end_ns && (l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0)) {
     poll(l->poll, FIXED, LOOK_MS);
     take_output(l, STDOUT);
     take_output(l, STDERR);
@@ -289,15 +288,16 @@ static void finish(life_t *l, bool known) {
   ls_child_end_t ended = {0};
   int64_t closed_ns = ls_clock_ns();
   if (known && fault->kind == LS_FAULT_HANG) {
-    l->end->evidence = ls_evidence_hang(l->rings, l->hosts ? ls_hosts_fetch_process(l->hosts, fault->rank)
-                                                           : ls_evidence_process(fault->at.pid));
+    json_t *process = l->hosts ? ls_hosts_fetch_process(l->hosts, fault->rank)
+                               : ls_evidence_process(fault->at.pid, ls_evidence_devices(l->rings));
+    l->end->evidence = ls_evidence_hang(l->rings, process);
     abort_collectives(l);
   }
   if (known) end_all(l);
   if (l->child) ls_child_wait(l->child, &ended);
   if (l->hosts) ls_hosts_end(l->hosts);
   ls_child_end_below();
-  ls_segments_remove(l->job);
+  ls_segments_remove(&l->segments);
   l->seen.signal = ended.signal;
   l->seen.code = ended.code;
   l->seen.signal_apart |= !l->hosts && l->look[0].pid == l->child;

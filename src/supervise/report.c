@@ -63,7 +63,7 @@ static const char *word_of(const json_t *object, const char *name) {
   return text ? text : "";
 }
 
-/* The newest collectives of each rank, then the rest as it is. */
+/* The newest collectives of each rank, then the rest. */
 static void print_evidence(FILE *to, const json_t *evidence) {
   enum { SHOWN = 4 };
   size_t r, i;
@@ -110,6 +110,19 @@ static void print_life(FILE *to, size_t index, const json_t *life) {
     fprintf(to, "  not started again: %s\n", why);
 }
 
+/* Some of it comes from other hosts, and nothing in it may act on a terminal. NULL: no memory. */
+static char *shown_lines(const char *text) {
+  char *lines = NULL, shown[2048];
+  size_t size;
+  FILE *to = open_memstream(&lines, &size);
+  for (size_t bytes; to && *text; text += bytes + (text[bytes] == '\n')) {
+    bytes = strcspn(text, "\n");
+    fprintf(to, "%s\n", ls_text_shown(text, bytes, shown, sizeof shown));
+  }
+  if (to) fclose(to);
+  return lines;
+}
+
 static ls_status_t replace(ls_ctx_t *ctx, const char *dir, const char *name, const char *text) {
   char *path = text ? ls_path_join(ctx, dir, name) : NULL;
   ls_status_t status = path ? ls_file_replace(ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
@@ -136,8 +149,10 @@ ls_status_t ls_report_write(ls_ctx_t *ctx, const ls_report_t *report, const char
     print_life(to, index, life);
   }
   if (to) fclose(to);
+  char *lines = words ? shown_lines(words) : NULL;
   ls_status_t status = replace(ctx, report->dir, "supervise.json", text);
-  if (status == LS_OK) status = replace(ctx, report->dir, "supervise.txt", words);
+  if (status == LS_OK) status = replace(ctx, report->dir, "supervise.txt", lines);
+  free(lines);
   free(words);
   free(text);
   json_decref(j);

@@ -11,11 +11,19 @@
 #include <unistd.h>
 
 static const char dir[] = "/dev/shm";
+static const int64_t look_ns = 100000000;
 static const char *const kinds[] = {"vader_segment.", "sm_segment."};
 
-bool ls_segments_find(pid_t rank, char job[LS_SEGMENTS_JOB_BYTES]) {
+bool ls_segments_due(ls_segments_t *s, bool stepped, int64_t now_ns) {
+  const bool due = !s->job[0] && !s->done && (stepped || now_ns >= s->due_ns);
+  if (due) s->due_ns = now_ns + look_ns;
+  s->done |= stepped;
+  return due;
+}
+
+void ls_segments_look(ls_segments_t *s, pid_t rank) {
   char line[512];
-  bool found = false;
+  bool found = s->job[0];
   snprintf(line, sizeof line, "/proc/%d/maps", (int)rank);
   FILE *file = fopen(line, "re");
   while (file && !found && fgets(line, sizeof line, file))
@@ -25,10 +33,9 @@ bool ls_segments_find(pid_t rank, char job[LS_SEGMENTS_JOB_BYTES]) {
       if (!end || strncmp(at + sizeof dir, kinds[i], len) != 0) continue;
       *end = '\0';
       found = strlen(at + sizeof dir + len) < LS_SEGMENTS_JOB_BYTES;
-      if (found) strcpy(job, at + sizeof dir + len);
+      if (found) strcpy(s->job, at + sizeof dir + len);
     }
   if (file) fclose(file);
-  return found;
 }
 
 static bool begins(const char *name, const char *kind, const char *job) {
@@ -36,7 +43,8 @@ static bool begins(const char *name, const char *kind, const char *job) {
   return !strncmp(name, kind, len) && !strncmp(name + len, job, more) && name[len + more] == '.';
 }
 
-void ls_segments_remove(const char *job) {
+void ls_segments_remove(const ls_segments_t *s) {
+  const char *job = s->job;
   char window[LS_SEGMENTS_JOB_BYTES];
   const char *number = strrchr(job, '.');
   if (!number) return;

@@ -139,21 +139,19 @@ static bool is_ratio(double value) {
   return value >= 0 && value <= 1000;
 }
 
-bool ls_wire_parse_speed(const char *message, ls_page_t *page) {
-  int rank, end = 0;
-  ls_page_speed_look_t k = {.timed = 0};
-  if (sscanf(message, "speed %d %" SCNd64 " %d %lf %lf%n", &rank, &k.timed, &k.limits, &k.clock_ratio,
-             &k.waiting_ratio, &end) != 5 ||
-      rank < 0 || rank >= ls_page_ranks(page) || k.timed < 0 || !is_ratio(k.clock_ratio) ||
-      !is_ratio(k.waiting_ratio))
+bool ls_wire_parse_speed(const char *message, int ranks, int *rank, ls_page_speed_look_t *k) {
+  int end = 0;
+  *k = (ls_page_speed_look_t){.timed = 0};
+  if (sscanf(message, "speed %d %" SCNd64 " %d %lf %lf%n", rank, &k->timed, &k->limits, &k->clock_ratio,
+             &k->waiting_ratio, &end) != 5 ||
+      *rank < 0 || *rank >= ranks || k->timed < 0 || !is_ratio(k->clock_ratio) || !is_ratio(k->waiting_ratio))
     return false;
   const char *at = message + end;
   for (int i = 0; i < LS_WIRE_SPEEDS; i++) {
     int used = 0;
-    if (sscanf(at, " %" SCNd64 " %" SCNd64 "%n", &k.own_ns[i], &k.input_ns[i], &used) != 2) return false;
+    if (sscanf(at, " %" SCNd64 " %" SCNd64 "%n", &k->own_ns[i], &k->input_ns[i], &used) != 2) return false;
     at += used;
   }
-  if (!*at) ls_page_speed_put(page, rank, LS_WIRE_SPEEDS, &k);
   return !*at;
 }
 
@@ -225,19 +223,21 @@ bool ls_wire_parse_ring(const char *message, int64_t now_ns, ls_rings_t *rings) 
 
 /* ---- text ---- */
 
-enum { PART_BYTES = (LS_WIRE_BYTES - TOKEN_BYTES) / 2 - 8 };
+enum { PART_BYTES = (LS_WIRE_BYTES - TOKEN_BYTES) / 2 - 16 };
 
-bool ls_wire_send_text(const ls_wire_t *w, const char *token, const char *text) {
+bool ls_wire_send_text(const ls_wire_t *w, const char *token, int question, const char *text) {
   char part[2 * PART_BYTES + 1];
   bool sent = true;
   for (size_t left = strlen(text), take; left > 0 && sent; text += take, left -= take) {
     take = left < PART_BYTES ? left : PART_BYTES;
     to_hex(text, take, part);
-    sent = ls_wire_send(w, token, "part %s", part);
+    sent = ls_wire_send(w, token, "part %d %s", question, part);
   }
   return sent;
 }
 
-int ls_wire_parse_part(const char *message, char text[LS_WIRE_BYTES]) {
-  return strncmp(message, "part ", 5) == 0 ? from_hex(message + 5, text, LS_WIRE_BYTES) : -1;
+int ls_wire_parse_part(const char *message, int *question, char text[LS_WIRE_BYTES]) {
+  int end = 0;
+  if (sscanf(message, "part %d %n", question, &end) != 1 || end == 0) return -1;
+  return from_hex(message + end, text, LS_WIRE_BYTES);
 }

@@ -1,17 +1,17 @@
 /* The protocol between the supervisor and its agents, one on each host of a run: lines over TCP. A line is the token of the
  * run, a space and a message. A line without the token, or one longer than LS_WIRE_BYTES, is refused whole. Inside supervise.
  *
- *   agent to supervisor                            supervisor to agent
- *   hello VERSION HOST      its first message      beat       it is alive; the agent answers beat
- *   refuse REASON           it cannot begin        pause      stops the host's ranks (Ctrl-Z)
- *   ready                   its page is open       continue   lets them go on
- *   rank ..                 what a rank shows      end        kills what is left of the ranks; the agent answers bye
- *   speed ..                a rank's step times    speed ..   those of other hosts' ranks, for the page of rank 0
- *   ring .., entry ..,                             rings      asks for the last collectives of the host's ranks
- *     answered rings
- *   part HEX ..,                                   process R  asks for the threads and stacks of rank R
- *     answered process R
- *   beat, bye                                      abort      ends the collectives in which the host's devices wait */
+ *   agent to supervisor                         supervisor to agent
+ *   hello VERSION HOST   its first message      beat             it is alive; the agent answers beat
+ *   refuse REASON        it cannot begin        pause            stops the host's ranks (Ctrl-Z)
+ *   ready                its page is open       continue         lets them go on
+ *   rank ..              what a rank shows      abort            ends the collectives in which the host's devices wait
+ *   speed ..             a rank's step times    speed ..         those of other hosts' ranks, for the page of rank 0
+ *   ring .., entry ..,                          ask N rings      question N: the last collectives of the host's ranks
+ *     answered N
+ *   part N HEX ..,                              ask N process R  the threads and stacks of rank R
+ *     answered N
+ *   beat, bye                                   end              kills what is left of the ranks; the agent answers bye */
 #ifndef LS_SUPERVISE_WIRE_H
 #define LS_SUPERVISE_WIRE_H
 
@@ -19,7 +19,7 @@
 #include "monitor/ring.h"
 #include "monitor/web.h"
 
-enum { LS_WIRE_VERSION = 4, LS_WIRE_BYTES = 1024, LS_WIRE_SPEEDS = 20 };
+enum { LS_WIRE_VERSION = 5, LS_WIRE_BYTES = 1024, LS_WIRE_SPEEDS = 20 };
 
 typedef struct {
   int fd;               /* non-blocking; -1: closed */
@@ -48,19 +48,20 @@ bool ls_wire_parse_rank(const char *message, int64_t now_ns, ls_wire_rank_t *ran
 
 /* A rank's newest LS_WIRE_SPEEDS step times and what limits it, copied from one page to another. They are sent when there are
  * newer times than in `sent`, which is then updated. A changed limit is sent at once, because a rank whose GPU breaks
- * times no more steps. Parsing: false if the message is not a speed of this page's ranks. */
+ * times no more steps. Parsing: false if the message is not a speed of a page with so many `ranks`. */
 typedef struct {
   int64_t timed;
   int limits;
 } ls_wire_speed_t;
 bool ls_wire_send_speed(const ls_wire_t *wire, const char *token, const ls_page_t *page, int rank,
                         ls_wire_speed_t *sent);
-bool ls_wire_parse_speed(const char *message, ls_page_t *page);
+bool ls_wire_parse_speed(const char *message, int ranks, int *rank, ls_page_speed_look_t *speed);
 /* A rank's ring, a line for each collective: from one host's rings to another's. */
 bool ls_wire_send_ring(const ls_wire_t *wire, const char *token, ls_rings_t *rings, int rank, int64_t now_ns);
 bool ls_wire_parse_ring(const char *message, int64_t now_ns, ls_rings_t *rings);
-/* Text of any length, in parts. Parsing one part writes it into `text` and returns its bytes; -1: the message is no part. */
-bool ls_wire_send_text(const ls_wire_t *wire, const char *token, const char *text);
-int ls_wire_parse_part(const char *message, char text[LS_WIRE_BYTES]);
+/* Text of any length, in parts, for an answer. Parsing one part writes it into `text` and returns its bytes; -1: the message
+ * is no part. */
+bool ls_wire_send_text(const ls_wire_t *wire, const char *token, int question, const char *text);
+int ls_wire_parse_part(const char *message, int *question, char text[LS_WIRE_BYTES]);
 
 #endif

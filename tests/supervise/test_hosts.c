@@ -5,6 +5,12 @@
 #include "base/tcp.h"
 #include "supervise/wire.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +28,13 @@ static ls_supervise_t spec = {.config = &config, .remote_shell = "sh -c cat", .s
 static ls_hosts_t *hosts;
 static ls_page_t *page;
 static ls_wire_t agent[HOSTS];
+static double host_s = 60;
 
 static int begin(void **state) {
   char *text = NULL, path[64];
   size_t size;
   (void)state;
-  config = (ls_supervise_config_t){.start_s = 60, .host_s = 60};
+  config = (ls_supervise_config_t){.start_s = 60, .host_s = host_s};
   snprintf(folder, sizeof folder, "/tmp/lockstep-hosts-XXXXXX");
   if (!mkdtemp(folder)) return -1;
   for (int i = 0; i < HOSTS; i++) {
@@ -126,17 +133,82 @@ static void a_host_that_answers_too_late_or_never_spoils_no_later_question(void 
   for (int i = 0; i < HOSTS; i++)
     introduce(i);
   ls_hosts_serve(hosts, ls_clock_ns());
-  ls_hosts_fetch_rings(hosts);  /* nobody answers */
-  for (int i = 1; i < 3; i++) { /* the second is not asked */
-    assert_true(ls_wire_send(&agent[i], token, "answered rings"));
-    assert_true(ls_wire_send_text(&agent[i], token, "{\"threads\": 7}"));
-    assert_true(ls_wire_send(&agent[i], token, "answered process %d", i));
-  }
+  ls_hosts_fetch_rings(hosts); /* the first question: nobody answers */
+  for (int i = 1; i < 3; i++)  /* the second is asked of host 1 alone; what comes for the first one is late */
+    for (int question = 1; question < 3; question++) {
+      assert_true(ls_wire_send_text(&agent[i], token, question, question == 1 ? "[3]" : "{\"threads\": 7}"));
+      assert_true(ls_wire_send(&agent[i], token, "answered %d", question));
+    }
   const int64_t begin_ns = ls_clock_ns();
   json_t *process = ls_hosts_fetch_process(hosts, 1);
   assert_true(ls_clock_ns() - begin_ns < 7 * (int64_t)SECOND); /* it does not wait for the others */
   assert_int_equal(json_integer_value(json_object_get(process, "threads")), 7);
   json_decref(process);
+}
+
+static void the_connection_of_an_agent_that_has_ended_wakes_nobody(void **state) {
+  const char *message;
+  (void)state;
+  introduce(0);
+  assert_true(ls_wire_send(&agent[0], token, "bye"));
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_int_equal(ls_wire_receive(&agent[0], token, &message), LS_WIRE_CLOSED);
+}
+
+static int begin_brief(void **state) {
+  host_s = 0.3;
+  const int failed = begin(state);
+  host_s = 60;
+  return failed;
+}
+
+/* It sends heartbeats and nothing else, until its connection is closed. */
+static void *beat(void *unused) {
+  while (ls_wire_send(&agent[0], token, "beat"))
+    poll(NULL, 0, 5);
+  return unused;
+}
+
+static void an_agent_that_never_confirms_the_end_is_waited_for_no_longer_than_host_s(void **state) {
+  ls_fault_t fault;
+  pthread_t thread;
+  (void)state;
+  introduce(0);
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_false(ls_hosts_lost(hosts, &fault));
+  assert_int_equal(pthread_create(&thread, NULL, beat, NULL), 0);
+  ls_hosts_end(hosts); /* without a limit it would never return */
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(ls_hosts_lost(hosts, &fault));
+}
+
+static void a_zone_is_the_name_of_an_interface(void **state) {
+  char plain[LS_HOST_NAME_BYTES];
+  (void)state;
+  assert_true(ls_hosts_name("[fe80::1%eth0.100]", plain));
+  assert_string_equal(plain, "fe80::1%eth0.100");
+  assert_true(ls_hosts_name("fe80::1%my_bridge-0", plain));
+  assert_false(ls_hosts_name("fe80::1%", plain));
+  assert_false(ls_hosts_name("fe80::1%a b", plain));
+}
+
+static void a_link_local_address_is_this_machine_on_its_own_interface_alone(void **state) {
+  struct ifaddrs *all, *at;
+  char address[INET6_ADDRSTRLEN], zone[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+  (void)state;
+  assert_int_equal(getifaddrs(&all), 0);
+  for (at = all; at; at = at->ifa_next) {
+    const struct sockaddr_in6 *six = (const void *)at->ifa_addr;
+    if (!six || six->sin6_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)) continue;
+    inet_ntop(AF_INET6, &six->sin6_addr, address, sizeof address);
+    snprintf(zone, sizeof zone, "%s%%%s", address, at->ifa_name);
+    assert_true(ls_hosts_is_here(zone));
+    snprintf(zone, sizeof zone, "%s%%lo", address);
+    assert_false(ls_hosts_is_here(zone));
+    break;
+  }
+  freeifaddrs(all);
+  if (!at) skip(); /* no interface here has one */
 }
 
 int main(void) {
@@ -148,6 +220,11 @@ int main(void) {
                                       end),
       cmocka_unit_test_setup_teardown(a_host_whose_shell_ends_before_its_last_lines_come_is_not_lost,
                                       begin_ended, end),
+      cmocka_unit_test(a_zone_is_the_name_of_an_interface),
+      cmocka_unit_test(a_link_local_address_is_this_machine_on_its_own_interface_alone),
+      cmocka_unit_test_setup_teardown(the_connection_of_an_agent_that_has_ended_wakes_nobody, begin, end),
+      cmocka_unit_test_setup_teardown(
+          an_agent_that_never_confirms_the_end_is_waited_for_no_longer_than_host_s, begin_brief, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

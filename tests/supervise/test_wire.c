@@ -3,6 +3,8 @@
 
 #include "base/base.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +145,14 @@ static const char *line(void) {
   return words;
 }
 
+static bool show_speed(const char *message, ls_page_t *page) {
+  ls_page_speed_look_t speed;
+  int rank;
+  const bool is_speed = ls_wire_parse_speed(message, ls_page_ranks(page), &rank, &speed);
+  if (is_speed) ls_page_speed_put(page, rank, LS_WIRE_SPEEDS, &speed);
+  return is_speed;
+}
+
 static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   (void)state;
   char folder[] = "/tmp/lockstep-wire-XXXXXX", there[64], here[64];
@@ -161,7 +171,7 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   ls_page_speed(from, 1)->clock_ppm = 750000;
   ls_wire_speed_t sent = {0};
   assert_true(ls_wire_send_speed(&far_end, token, from, 1, &sent));
-  assert_true(ls_wire_parse_speed(line(), to));
+  assert_true(show_speed(line(), to));
   ls_page_speed_look(to, 1, LS_WIRE_SPEEDS, &speed);
   assert_int_equal(speed.timed, 100);
   assert_int_equal(speed.own_ns[0], 100000);
@@ -175,7 +185,7 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
                                       "speed 1 20 0 nan 1",
                                       "speed 1 20 0 1 1e9"};
   for (int i = 0; i < LS_COUNT(wrong); i++)
-    assert_false(ls_wire_parse_speed(wrong[i], to));
+    assert_false(show_speed(wrong[i], to));
 
   ls_ring_t *ring = ls_rings_at(its, 1);
   const uint64_t mark = ls_ring_enter(ring, LS_RING_DATA, 7, "all-reduce", "gradients 0", "", 4000, 5000);
@@ -217,12 +227,12 @@ static void a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_an
     for (int n = 0; n < timed[i]; n++)
       ls_page_timed(from, i, 1000, 1);
     assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
-    if (timed[i] >= LS_WIRE_SPEEDS) assert_true(ls_wire_parse_speed(line(), to));
+    if (timed[i] >= LS_WIRE_SPEEDS) assert_true(show_speed(line(), to));
     assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
     expect(LS_WIRE_NOTHING, NULL); /* what is known is not sent again */
     ls_page_speed(from, i)->limits = LS_LIMIT_BROKEN;
     assert_true(ls_wire_send_speed(&far_end, token, from, i, &sent));
-    assert_true(ls_wire_parse_speed(line(), to));
+    assert_true(show_speed(line(), to));
     ls_page_speed_look(to, i, 0, &speed);
     assert_int_equal(speed.limits, LS_LIMIT_BROKEN);
     assert_int_equal(speed.timed, timed[i]);
@@ -236,22 +246,33 @@ static void a_long_text_arrives_in_parts(void **state) {
   (void)state;
   char text[3000], part[LS_WIRE_BYTES], all[4000];
   size_t used = 0;
+  int question = 0;
   for (size_t i = 0; i < sizeof text; i++)
     text[i] = (char)(i % 255 + 1); /* line ends, too */
   text[sizeof text - 1] = '\0';
-  assert_true(ls_wire_send_text(&far_end, token, text));
+  assert_true(ls_wire_send_text(&far_end, token, 7, text));
   assert_true(ls_wire_send(&far_end, token, "answered"));
   for (const char *words; strcmp(words = line(), "answered") != 0;) {
-    const int bytes = ls_wire_parse_part(words, part);
+    const int bytes = ls_wire_parse_part(words, &question, part);
+    assert_int_equal(question, 7);
     assert_true(bytes > 0 && used + (size_t)bytes < sizeof all);
     memcpy(all + used, part, (size_t)bytes);
     used += (size_t)bytes;
   }
   assert_int_equal(used, strlen(text));
   assert_memory_equal(all, text, used);
-  assert_int_equal(ls_wire_parse_part("part 0", part), -1);
-  assert_int_equal(ls_wire_parse_part("part 0g", part), -1);
-  assert_int_equal(ls_wire_parse_part("beat", part), -1);
+  assert_int_equal(ls_wire_parse_part("part 7 0", &question, part), -1);
+  assert_int_equal(ls_wire_parse_part("part 7 0g", &question, part), -1);
+  assert_int_equal(ls_wire_parse_part("part x 00", &question, part), -1);
+}
+
+/* Until the other end is closed. */
+static void *read_all(void *unused) {
+  char bytes[512];
+  struct pollfd ready = {.fd = near_end.fd, .events = POLLIN};
+  while (poll(&ready, 1, -1) == 1 && read(near_end.fd, bytes, sizeof bytes) > 0) {
+  }
+  return unused;
 }
 
 static void sending_waits_for_the_other_side_as_long_as_it_may(void **state) {
@@ -263,8 +284,17 @@ static void sending_waits_for_the_other_side_as_long_as_it_may(void **state) {
   while (ls_wire_send(&far_end, token, "%s", words))
     sent++;
   assert_true(sent > 0);
-  far_end.wait_ms = 10;
+  far_end.wait_ms = 100;
+  const int64_t begin_ns = ls_clock_ns();
   assert_false(ls_wire_send(&far_end, token, "%s", words));
+  assert_true(ls_clock_ns() - begin_ns >= 90 * INT64_C(1000000));
+  pthread_t reader;
+  assert_int_equal(pthread_create(&reader, NULL, read_all, NULL), 0);
+  far_end.wait_ms = 60000;
+  for (int i = 0; i < 10 * sent; i++)
+    assert_true(ls_wire_send(&far_end, token, "%s", words));
+  ls_wire_close(&far_end);
+  assert_int_equal(pthread_join(reader, NULL), 0);
 }
 
 int main(void) {
