@@ -174,9 +174,10 @@ const char *cli_hosts_shell(const ls_parallel_config_t *parallel);
  * address again in lockstep --shell COMMAND.., which then runs that: what is left of the command line; returns if it cannot. */
 #define CLI_SHELL_FLAG "--shell"
 const char *cli_hosts_node(ls_arena_t *arena, const char *name);
-/* For so many ranks: mpirun --host; and the command with which mpirun reaches them (NULL: reported). */
+/* For so many ranks: mpirun --host; and the command with which mpirun reaches them. */
 const char *cli_hosts_list(ls_arena_t *arena, const ls_hosts_config_t *hosts, int ranks);
-const char *cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel);
+ls_status_t cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel,
+                            const char **agent);
 int cli_hosts_exec(ls_ctx_t *ctx, char **argv);
 
 /* supervise.c: trains under supervision (src/supervise), with the lives of the run as children, and exits with the

@@ -120,14 +120,24 @@ const char *cli_hosts_shell(const ls_parallel_config_t *parallel) {
                                 : "ssh -o BatchMode=yes -o ConnectTimeout=10";
 }
 
-/* Open MPI takes names of letters, digits and hyphens alone. */
+/* Open MPI takes names of letters, digits and hyphens alone. In an IPv6 address z begins the zone, and there z begins what is
+ * none of these. */
+static const struct {
+  char sign;
+  const char *code;
+} zone_codes[] = {{'z', "zz"}, {'.', "zd"}, {'_', "zu"}};
+
 const char *cli_hosts_node(ls_arena_t *arena, const char *name) {
   if (!strchr(name, ':')) return name;
   if (ls_hosts_is_here(name)) return "localhost";
-  char *node = (char *)(uintptr_t)ls_arena_printf(arena, LS_HOSTS_SIX "%s", name);
-  for (char *at = node; at && *at; at++)
-    *at = *at == ':' ? '-' : *at == '%' ? 'z' : *at;
-  return node;
+  char node[2 * LS_HOST_NAME_BYTES] = LS_HOSTS_SIX;
+  for (size_t n = strlen(node); *name; name++, n = strlen(node)) {
+    const char sign[] = {*name == ':' ? '-' : *name == '%' ? 'z' : *name, '\0'}, *code = sign;
+    for (int i = 0; i < LS_COUNT(zone_codes); i++)
+      if (*name == zone_codes[i].sign) code = zone_codes[i].code;
+    snprintf(node + n, sizeof node - n, "%s", code);
+  }
+  return ls_arena_strdup(arena, node);
 }
 
 /* "a:2,b:1": as many ranks, on the first of the hosts. */
@@ -142,7 +152,8 @@ const char *cli_hosts_list(ls_arena_t *arena, const ls_hosts_config_t *hosts, in
   return list;
 }
 
-const char *cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel) {
+ls_status_t cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel,
+                            const char **agent) {
   static const char *const given[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
   const char *shell = cli_hosts_shell(parallel);
   char self[PATH_MAX];
@@ -151,31 +162,35 @@ const char *cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_
     if (getenv(given[i])) shell = getenv(given[i]);
   for (int i = 0; i < parallel->hosts.count; i++)
     address |= strchr(parallel->hosts.host[i].name, ':') != NULL;
-  if (!address) return shell;
-  if (!ls_process_program(self)) {
-    ls_fail_errno(ctx, "cannot find this program's path");
-    return NULL;
-  }
-  if (strchr(self, ' ')) {
-    ls_fail(ctx, LS_ERR_UNSUPPORTED,
-            "parallel.hosts: IPv6 addresses need a path of this program without spaces (%s); give the hosts "
-            "names",
-            LS_SHOWN(self));
-    return NULL;
-  }
-  return ls_arena_printf(arena, "%s " CLI_SHELL_FLAG " %s", self, shell);
+  *agent = shell;
+  if (!address) return LS_OK;
+  if (!ls_process_program(self)) return ls_fail_errno(ctx, "cannot find this program's path");
+  if (strchr(self, ' '))
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                   "parallel.hosts: IPv6 addresses need a path of this program without spaces (%s); give the "
+                   "hosts names",
+                   LS_SHOWN(self));
+  *agent = ls_arena_printf(arena, "%s " CLI_SHELL_FLAG " %s", self, shell);
+  return *agent ? LS_OK : LS_ERR_MEMORY;
 }
 
-/* Turns the node name of an IPv6 address into the address; false: it is another word, and stays. The zone keeps its hyphens. */
+/* Turns the node name of an IPv6 address into the address; false: it is another word, and stays. */
 static bool read_node(char *node) {
   char address[LS_HOST_NAME_BYTES], plain[LS_HOST_NAME_BYTES];
   const size_t skip = strlen(LS_HOSTS_SIX);
+  bool zone = false;
+  size_t n = 0;
   if (strncmp(node, LS_HOSTS_SIX, skip) != 0 || strlen(node) - skip >= sizeof address) return false;
-  strcpy(address, node + skip);
-  char *zone = strchr(address, 'z');
-  if (zone) *zone = '%';
-  for (char *at = address; *at && at != zone; at++)
-    if (*at == '-') *at = ':';
+  for (const char *at = node + skip; *at; at++) {
+    char sign = zone || *at != '-' ? *at : ':';
+    for (int i = 0; i < LS_COUNT(zone_codes) && zone && *at == 'z'; i++)
+      if (at[1] == zone_codes[i].code[1]) sign = zone_codes[i].sign;
+    at += zone && *at == 'z' && at[1];
+    if (!zone && *at == 'z') sign = '%';
+    zone |= sign == '%';
+    address[n++] = sign;
+  }
+  address[n] = '\0';
   const bool good = strchr(address, ':') && ls_hosts_name(address, plain);
   if (good) strcpy(node, address);
   return good;

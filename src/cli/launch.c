@@ -273,9 +273,8 @@ ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_par
                    "%s: ranks of other hosts cannot read it: name a file that all hosts see", args->config);
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
-  const char *list = cli_hosts_list(&arena, hosts, (int)parallel->ranks),
-             *agent = cli_hosts_agent(ctx, &arena, parallel);
-  ls_status_t status = list && agent ? LS_OK : LS_ERR_UNSUPPORTED;
+  const char *agent, *list = cli_hosts_list(&arena, hosts, (int)parallel->ranks);
+  ls_status_t status = list ? cli_hosts_agent(ctx, &arena, parallel, &agent) : LS_ERR_MEMORY;
   if (status == LS_OK) {
     setenv("OMPI_MCA_plm_rsh_agent", agent, 1);
     setenv("PRTE_MCA_plm_ssh_agent", agent, 1);

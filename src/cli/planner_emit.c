@@ -181,8 +181,9 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
   job.words = cli_planner_words(&plan->arena, &own, planned, &c);
   job.line = cli_planner_command(&plan->arena, &own, planned, &c);
   job.list = cli_hosts_list(&plan->arena, &parallel->hosts, c.devices);
-  job.agent = cli_hosts_agent(ctx, &plan->arena, parallel);
-  if (!job.words || !job.line || !job.list || !job.agent) return LS_ERR_MEMORY;
+  if (!job.words || !job.line || !job.list) return LS_ERR_MEMORY;
+  ls_status_t status = cli_hosts_agent(ctx, &plan->arena, parallel, &job.agent);
+  if (status != LS_OK) return status;
   for (int i = 0; i < LS_COUNT(forms); i++)
     if (strcmp(forms[i].name, form) == 0) forms[i].emit(&job);
   return LS_OK;

@@ -33,11 +33,11 @@ bool ls_hosts_name(const char *name, char plain[LS_HOST_NAME_BYTES]) {
   snprintf(plain, LS_HOST_NAME_BYTES, "%.*s", (int)(brackets ? len - 2 : len), name + brackets);
   if (len > most || !plain[0] || plain[0] == '-') return false;
   if (!brackets && !plain[strspn(plain, letters)]) return true;
-  const size_t end = strcspn(plain, "%"), zone = plain[end] ? end + 1 : end;
+  const size_t end = strcspn(plain, "%");
+  const char *zone = plain[end] ? plain + end + 1 : NULL; /* an interface: "eth0.100" */
   snprintf(address, sizeof address, "%.*s", (int)end, plain);
   return end < sizeof address && inet_pton(AF_INET6, address, &six) == 1 && !strchr(address, '.') &&
-         !plain[zone +
-                strspn(plain + zone, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")];
+         (!zone || (*zone && !zone[strspn(zone, letters)]));
 }
 
 static bool is_six(const ls_host_t *host) {
@@ -117,7 +117,7 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b) {
   const struct sockaddr_in6 *six[] = {(const void *)a, (const void *)b};
   if (a->sa_family != b->sa_family) return false;
   if (a->sa_family == AF_INET) return four[0]->sin_addr.s_addr == four[1]->sin_addr.s_addr;
-  return a->sa_family == AF_INET6 &&
+  return a->sa_family == AF_INET6 && six[0]->sin6_scope_id == six[1]->sin6_scope_id &&
          !memcmp(&six[0]->sin6_addr, &six[1]->sin6_addr, sizeof six[0]->sin6_addr);
 }
 

@@ -112,6 +112,10 @@ if [ "$(nproc)" -ge 2 ]; then
   emitted mpirun --set "$hosts" --set parallel.ranks=3
   has mpirun "^OMPI_MCA_plm_rsh_agent='/.* --shell ssh .* mpirun --bind-to none --host a:2,v6-fd00--7:1 -np 3 .*lockstep train"
   sh -n "$work/mpirun" || fail "--emit mpirun over hosts is no command"
+  mkdir "$work/a b" && cp "$program" "$work/a b/"
+  got=0
+  "$work/a b/lockstep" plan "$config" --emit mpirun --set "$hosts" --set parallel.ranks=3 >"$work/out" 2>"$work/err" || got=$?
+  [ $got = 7 ] && grep -q 'a path of this program without spaces' "$work/err" || fail "--emit mpirun from a path with a space: exit code $got: $(cat "$work/err")"
   ! "$program" plan "$config" --emit k8s --set "$hosts" >"$work/out" 2>"$work/err" && grep -q 'a pod on one node, and these ranks need 3' "$work/err" || fail "--emit k8s over hosts: $(cat "$work/out" "$work/err")"
 fi
 if command -v python3 >/dev/null; then
