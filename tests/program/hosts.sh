@@ -93,7 +93,7 @@ on 2 bash -c 'exec 3<>/dev/tcp/10.99.0.1/7007 && echo "0000000000000000000000000
 for i in 1 2 3; do on 2 bash -c 'echo "0 x" >/dev/tcp/10.99.0.1/7007'; done
 wait_until "a word of the wrong token" said 'a message without this run.s token.*(1 so far)'
 [ "$(grep -c 'without this run.s token' "$work/err")" = 1 ] || fail "told of each: $(cat "$work/err")"
-alone() { ! on 3 sh -c "grep -ls '$work/c[.]yaml' /proc/[0-9]*/cmdline" >"$work/left" 2>/dev/null; }
+alone() { on 3 sh -c "! grep -ls '$work/c[.]yaml' /proc/[0-9]*/cmdline" >"$work/left" 2>/dev/null; }
 ! alone || fail "no rank is seen on host 3"
 cut=$(date +%s.%N)
 ip -netns "$space-0" link set host3 down # as if its cable were pulled
@@ -115,7 +115,10 @@ wait_until "a word of the rank that is slow on another host" named
 pid=$(on 2 sh -c "grep -als OMPI_COMM_WORLD_RANK=3 /proc/[0-9]*/environ" | sed 's|/proc/\([0-9]*\)/.*|\1|;q')
 on 2 kill -STOP "$pid"
 wait_until "the end of the run that hangs" over
-for i in 1 2; do ! on $i sh -c 'ls /dev/shm | grep -E "^(vader|sm)_segment|^osc_sm"' || fail "shared memory of dead ranks stays on host $i"; done
+for i in 1 2; do
+  left=$(on $i ls /dev/shm) || fail "host $i does not show its /dev/shm"
+  ! echo "$left" | grep -E '^(vader|sm)_segment|^osc_sm' || fail "shared memory of dead ranks stays on host $i"
+done
 said 'rank 3 of 4 (process [0-9]*) .*stopped' || fail "hung: $(cat "$work/err")"
 for part in '  rank 3, newest first:$' '^    all-[a-z]* "[^"]*" #[0-9]* (.*), begun' '^  on host fd00::2$' '^  thread [0-9]* "[^"]*", state [Tt]'; do
   grep -q "$part" "$work/hung/monitor/supervise.txt" || fail "hung: no $part in $(cat "$work/hung/monitor/supervise.txt" "$work/err")"

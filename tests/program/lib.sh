@@ -26,7 +26,10 @@ fail() {
 # with_profile: $LOCKSTEP_PROFILE is the script's copy of a quick profile, which the first script since the build has had measured
 with_profile() {
   measured=${program%/*}/../tests/profile.json
-  [ "$measured" -nt "$program" ] || "$program" probe --quick --fresh --output "$measured" >"$work/out" 2>"$work/err" || fail "probe: $(cat "$work/err")"
+  ( # other scripts that start meanwhile wait
+    flock 9
+    [ "$measured" -nt "$program" ] || "$program" probe --quick --fresh --output "$measured" >"$work/out" 2>"$work/err"
+  ) 9>"$measured.lock" || fail "probe: $(cat "$work/err")"
   export LOCKSTEP_PROFILE="$work/profile.json"
   cp "$measured" "$LOCKSTEP_PROFILE"
 }
