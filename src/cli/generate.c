@@ -72,8 +72,11 @@ static ls_status_t add_number(generate_t *g, const char *text, size_t *size) {
   char *end;
   long long number = strtoll(text, &end, 10);
   if (end == text)
-    return ls_fail(g->ctx, LS_ERR_ARGUMENT,
-                   "--prompt: the model's tokens are numbers, as in \"464 7\", not \"%s\"", LS_SHOWN(text));
+    return ls_fail(
+        g->ctx, LS_ERR_ARGUMENT,
+        "--prompt: the model's tokens are numbers, as in \"464 7\", not \"%s\"; --vocabulary FILE names "
+        "the tokenizer.json that made them of text",
+        LS_SHOWN(text));
   end += strspn(end, " ,\n");
   *size = (size_t)(end - text);
   return add(g, number);

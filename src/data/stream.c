@@ -220,6 +220,9 @@ static ls_status_t next_images(ls_stream_rows_t *s, ls_matrix_t *rows) {
 
 static ls_status_t open_images(ls_stream_rows_t *s, const ls_data_config_t *config, const char *path,
                                const ls_shape_t *x) {
+  if (!strcmp(path, "-"))
+    return ls_fail(s->ctx, LS_ERR_DATA,
+                   "an image cannot come from stdin: name the file, or a folder of images");
   ls_dataset_t *d = s->images = ls_arena_alloc(&s->arena, sizeof *d);
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, s->ctx);
@@ -289,6 +292,9 @@ static ls_status_t open_format(ls_stream_rows_t *s, const ls_data_config_t *conf
   if (s->used >= MAGIC_BYTES && !memcmp(s->buffer, "\x93NUMPY", MAGIC_BYTES))
     return open_array(s, ls_npy_header);
   if (s->used >= 2 && !memcmp(s->buffer, "\0\0", 2)) return open_array(s, ls_idx_header);
+  if (config->kind == LS_DATA_IMAGES)
+    return ls_fail(s->ctx, LS_ERR_DATA, "%s: neither PNG nor JPEG, nor an array of images (.npy, .npz, IDX)",
+                   s->name);
   s->next = next_csv;
   return LS_OK;
 }

@@ -417,6 +417,8 @@ const row_t rows_data[] = {
      images_list_good, .expect = {"data.columns names 2 columns; images have one"}},
     {"images predicted from a folder without any", DATA, "predict c.yaml --checkpoint run --input e", IMAGES,
      images_trained, .expect = {"e: a folder without PNG or JPEG files"}},
+    {"images predicted from a text", DATA, "predict c.yaml --checkpoint run --input c.yaml", IMAGES,
+     images_trained, .expect = {"c.yaml: neither PNG nor JPEG, nor an array of images"}},
     {"flips of a table", CONFIG, "check c.yaml --set data.flip=true", CSV, csv_good,
      .expect = {"data.flip does not go with data.kind: csv"}},
     {"flips of a row of numbers", CONFIG, "check c.yaml --set data.flip=true", NPY, npy_good,

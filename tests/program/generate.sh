@@ -73,7 +73,7 @@ grep -Eqx '3 11 0( [0-9]+){4} ' numbers.out || fail "numbers: $(cat numbers.out)
 
 expect 6 "prompt:1:1: character 'Z' (U+005A) is none of the 12 in the vocabulary of the checkpoint" generate c.yaml --checkpoint run --prompt Zebra
 expect 4 'token 12, but the model has 0 to 11' generate n.yaml --checkpoint numbers --prompt '1 12'
-expect 2 'tokens are numbers' generate n.yaml --checkpoint numbers --prompt 'x'
+expect 2 'tokens are numbers.*--vocabulary FILE names the tokenizer.json' generate n.yaml --checkpoint numbers --prompt 'x'
 expect 2 '--temperature takes' generate c.yaml --checkpoint run --temperature warm
 expect 2 '--top-k takes a whole number' generate c.yaml --checkpoint run --top-k 0
 expect 2 'a value is missing after' generate c.yaml --checkpoint run --prompt

@@ -59,6 +59,7 @@ run always $centre --set data.decode=always --set parallel.threads=2
 { sed -n 2p "$work/y1.csv"; sed -n 11p "$work/y.csv"; } | # one image is a product of another size: its last digits may differ
   awk -F, 'NR == 1 { split($0, one) } END { for (k = 2; k <= NF; k++) far += ($k - one[k]) ^ 2 > 1e-10; exit NR != 2 || one[1] != $1 || far || NF != 6 }' ||
   fail "one image has another prediction: $(sed -n 2p "$work/y1.csv"), not $(sed -n 11p "$work/y.csv")"
+expect 4 'an image cannot come from stdin: name the file' predict "$work/c.yaml" --checkpoint "$work/one" --input - <"$work/held/along/001.jpg"
 with_profile
 plan "$work/plan.json" "$work/c.yaml" --budget-ms 1500 --json
 grep -o '"input": [0-9.]*' "$work/plan.json" | awk '$2 > 0 { found = 1 } END { exit !found }' ||
