@@ -326,9 +326,6 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   status = make_plan(ctx, config, args->extra[EXTRA_MACHINE], &options, &planned);
   if (status == LS_OK) {
-    if (options.fresh && planned.plan.timed == 0)
-      ls_log(ctx, LS_LOG_WARN,
-             "nothing could be timed again within the time limit; allow more (--budget-ms)");
     status = show(ctx, args, config, &planned);
     release_plan(&planned);
   }

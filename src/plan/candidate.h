@@ -32,6 +32,7 @@ typedef struct {
   int jobs_left;        /* timings that may still come, to share what is left */
   ls_arena_t *arena;
   int timed;
+  bool any_known;          /* a timing is there: what is late is left out */
   bool searching;          /* for a crossover: less often timed */
   bool fresh;              /* times from earlier plans are measured again */
   int cpus;                /* that the ranks of this machine share */

@@ -85,6 +85,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   char family[LS_FAMILY_BYTES];
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
   bool known = !p->fresh && ls_cost_known(p->profile, family, c->rows, !p->searching);
+  p->any_known |= known;
   if (!p->replay && !ls_busy_timed(p, family, c->rows) && ls_cost_busy(p->profile, family, c->rows) > 0)
     known = false;
   if (status != LS_OK || (known && !c->timed)) return status;
@@ -95,7 +96,10 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   int64_t left_ns = p->deadline_ns - ls_clock_ns();
   int64_t window_ns = left_ns / 4 / (p->jobs_left > 0 ? p->jobs_left : 1);
   if (window_ns > WINDOW_MAX_MS * INT64_C(1000000)) window_ns = WINDOW_MAX_MS * INT64_C(1000000);
-  if (window_ns < WINDOW_MIN_MS * INT64_C(1000000)) return LS_OK;
+  if (window_ns < WINDOW_MIN_MS * INT64_C(1000000)) {
+    if (p->any_known || p->searching) return LS_OK;
+    window_ns = WINDOW_MIN_MS * INT64_C(1000000); /* however late: a plan of nothing is none */
+  }
   ls_timing_job_t job = {.config = &config,
                          .backend = p->backend,
                          .ranks = c->devices,
@@ -110,7 +114,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
     p->timed++;
     p->jobs_left--;
   }
-  c->timed = true;
+  c->timed = p->any_known = true;
   return LS_OK;
 }
 

@@ -310,13 +310,6 @@ static void a_small_step_may_choose_fewer_threads(void **state) {
   ls_config_destroy(threaded);
 }
 
-static void an_empty_profile_without_time_is_refused(void **state) {
-  (void)state;
-  ls_plan_t plan;
-  assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_ERR_NOT_FOUND);
-  assert_non_null(strstr(ls_ctx_error(ctx), "not timed"));
-}
-
 static void every_allocation_may_fail(void **state) {
   (void)state;
   int tasks, fixed;
@@ -348,7 +341,6 @@ int main(void) {
       TEST(crossover_is_where_the_prices_cross),
       TEST(a_plan_becomes_a_configuration),
       TEST(a_small_step_may_choose_fewer_threads),
-      TEST(an_empty_profile_without_time_is_refused),
       TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

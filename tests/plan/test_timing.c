@@ -173,6 +173,21 @@ static void a_plan_times_and_remembers(void **state) {
   ls_plan_release(&plan);
 }
 
+/* Its time was over before it had timed anything: it failed, and so did the next one. */
+static void a_plan_on_a_busy_machine_times_one_candidate(void **state) {
+  (void)state;
+  ls_config_t of = *config;
+  of.parallel.backend = "ref";
+  ls_plan_options_t options = {.devices_max = 2, .budget_s = 1e-9, .samples = -1, .no_crossover = true};
+  for (int plans = 0; plans < 2; plans++) {
+    ls_plan_t plan;
+    assert_int_equal(ls_plan_make(ctx, &of, profile, &options, &plan), LS_OK);
+    assert_int_equal(plan.timed, plans == 0);
+    assert_true(plan.choice == 0 && plan.candidate[0].priced);
+    ls_plan_release(&plan);
+  }
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
@@ -200,6 +215,7 @@ int main(void) {
       TEST(ranks_with_groups_are_bound_together),
       TEST(tokens_with_any_targets_are_timed),
       TEST(a_plan_times_and_remembers),
+      TEST(a_plan_on_a_busy_machine_times_one_candidate),
       TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("timing", tests, NULL, NULL);

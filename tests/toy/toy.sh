@@ -61,15 +61,17 @@ expect 6 'parallel.toy.remember' train "$config" "$@" --resume --set parallel.to
 train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
 
 # priced: by every transport that was measured, with and without the state
-budget=$((2500 * ${LOCKSTEP_TEST_TIME:-1}))
-plan "$work/plan.json" "$config" --json --devices 1,2 --budget-ms $budget
-for strategy in single ddp toy local; do
-  awk -v s="\"$strategy\"" '/"strategy":/ { own = index($0, s) } own && /"priced": true/ { found = 1 } END { exit !found }' \
-    "$work/plan.json" || fail "plan prices no $strategy: $(cat "$work/plan.json")"
-done
+priced() {
+  plan "$work/plan.json" "$config" --json --devices 1,2 --budget-ms 2500
+  for strategy in single ddp toy local; do
+    awk -v s="\"$strategy\"" '/"strategy":/ { own = index($0, s) } own && /"priced": true/ { found = 1 } END { exit !found }' \
+      "$work/plan.json" || return 1
+  done
+}
+wait_until "a price of every strategy" priced
 grep -q 'parallel.strategy=toy .*parallel.transport=relay .*parallel.toy.remember=false' "$work/plan.json" ||
   fail "plan: no command with the rows' options: $(grep command "$work/plan.json")"
-plan "$work/out" "$config" --devices 2 --set parallel.transport=auto --budget-ms $budget
+plan "$work/out" "$config" --devices 2 --set parallel.transport=auto --budget-ms 2500
 grep -q 'toy, 2 devices x [0-9]* threads*, relay' "$work/out" || fail "plan, any transport: $(cat "$work/out")"
 "$program" simulate "$config" --machine "$source_dir/machines/h200.yaml" --ranks 1,2 >"$work/out" || fail "simulate"
 [ "$(grep -c '^ *[12] ' "$work/out")" = 2 ] || fail "simulate: $(cat "$work/out")"
