@@ -258,6 +258,51 @@ static void test_plan(void **state) {
   json_decref(d);
 }
 
+/* Measurements that lie as far apart as noise can put them, or are too short to be seen: nothing is lost or no number. */
+static void test_extreme_measurements_lose_nothing(void **state) {
+  (void)state;
+  static const double times[] = {1e-9, 0.5, 100, 101, 3e4, 1e12};
+  static const int counts[] = {1, 2, 3, 5};
+  srand(1);
+  for (int seed = 0; seed < 60; seed++) {
+    double us[2][5];
+    int count[2];
+    for (int v = 0; v < 2; v++) {
+      count[v] = counts[rand() % LS_COUNT(counts)];
+      for (int i = 0; i < count[v]; i++)
+        us[v][i] = times[rand() % LS_COUNT(times)] * (1 + 1e-3 * (rand() % 7));
+    }
+    json_t *variants = json_array(), *candidates = json_array(), *v, *answer;
+    size_t k;
+    for (int i = 0; i < 2; i++) {
+      const char *strategy = i ? "ddp" : "single";
+      json_array_append_new(variants, made_variant(64, 64, i + 1, strategy, us[i], count[i]));
+      json_array_append_new(candidates, json_pack("{s:i, s:i, s:s, s:{s:f, s:f, s:f}}", "devices", i + 1,
+                                                  "threads_per_rank", 1, "strategy", strategy, "step_time_us",
+                                                  "predicted", us[i][0], "low", -us[i][0], "high", 1e13));
+    }
+    json_t *d = made_document(variants, json_array(), &plain_method);
+    json_t *plan = json_pack("{s:i, s:i, s:s, s:s, s:o}", "global_batch", 64, "params", 500, "backend", "cpu",
+                             "precision", "fp32", "candidates", candidates);
+    assert_int_equal(ls_bench_plan_merge(d, plan), 2);
+    ls_bench_conclude(d);
+    json_array_foreach(json_object_get(d, "variants"), k, v) {
+      assert_true(isfinite(ls_bench_number(v, "step_time_us.mean")));
+      assert_true(isfinite(ls_bench_number(v, "predicted_step_time_us.error_percent")));
+    }
+    v = json_array_get(json_object_get(d, "variants"), 1);
+    assert_true(isfinite(ls_bench_number(v, "scaling.speedup")));
+    assert_true(*ls_bench_word(v, "against_reference.verdict"));
+    assert_true(json_array_size(json_object_get(d, "answers")) > 0);
+    json_array_foreach(json_object_get(d, "answers"), k, answer) {
+      const char *text = ls_bench_word(answer, "text");
+      if (!*text || strstr(text, "nan") || strstr(text, "inf")) fail_msg("%d: %s", seed, text);
+    }
+    json_decref(plan);
+    json_decref(d);
+  }
+}
+
 /* The report began with its method; whether several ranks pay stood nowhere, and its title was "Benchmark".
  */
 static void test_answers_say_whether_ranks_pay(void **state) {
@@ -449,6 +494,8 @@ int main(void) {
                                      cmocka_unit_test(test_incomplete),
                                      cmocka_unit_test(test_peak),
                                      cmocka_unit_test(test_plan),
+                                     cmocka_unit_test(test_extreme_measurements_lose_nothing),
+                                     cmocka_unit_test(test_extreme_measurements_lose_nothing),
                                      cmocka_unit_test(test_answers_say_whether_ranks_pay),
                                      cmocka_unit_test(test_undecided_is_said),
                                      cmocka_unit_test(test_headline_of_a_busy_machine),
