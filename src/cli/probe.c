@@ -60,6 +60,8 @@ bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *st
   if (cli_stop_run(&spec, &end)) return true;
   ls_child_reason(&end, said, reason);
   cli_probe_note(probe, "%s: %s", what, reason);
+  if (!cli_stop_requested())
+    ls_log(probe->ctx, LS_LOG_WARN, "not measured: %s: %s; measure again: lockstep probe", what, reason);
   return false;
 }
 
@@ -245,6 +247,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   int64_t begin = ls_clock_ns();
   cli_probe_t *probe = ls_alloc(ctx, sizeof *probe);
   if (!probe) return LS_ERR_MEMORY;
+  probe->ctx = ctx;
   const char *file = args->extra[CLI_PROBE_MACHINE];
   ls_status_t status = file ? recorded(ctx, file, probe) : measure(ctx, args, probe);
   if (status == LS_OK) {

@@ -18,6 +18,7 @@ enum {
 enum { CLI_PROBE_NOTES_MAX = 16, CLI_PROBE_RANKS_MAX = 8 };
 
 typedef struct {
+  ls_ctx_t *ctx; /* for warnings */
   ls_machine_t machine;
   ls_profile_t *profile; /* NULL: a recorded machine without measurements */
   ls_finding_t finding[LS_FINDINGS_MAX];
@@ -37,7 +38,7 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
  * up to CLI_PROBE_RANKS_MAX. 0 = no further one. */
 int cli_probe_next(int ranks, int most);
 /* Starts this program again with these arguments, ended by NULL, and a time limit. What fails is a note that
- * begins with `what`. */
+ * begins with `what`, and a warning: plan, which shows no notes, goes without it. */
 bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *stdout_path, const char *what);
 /* probe_ranks.c. Starts mpirun with this program once per world size and adds the ranks' measurements;
  * failures become notes. */

@@ -102,8 +102,15 @@ only_warns() {
     echo "FAILED: not one warning:" && cat "$folder/out" && failed=1
   fi
 }
-XDG_CACHE_HOME=/proc/none expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
+# And where its probe cannot measure several ranks, plan went without them and never said why.
+mkdir "$folder/launcher"
+printf '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1.4" && exit\necho "No slots are left." >&2\nexit 1\n' >"$folder/launcher/mpirun"
+chmod +x "$folder/launcher/mpirun"
+XDG_CACHE_HOME=/proc/none PATH="$folder/launcher:$PATH" expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
 only_warns
+if [ "$(nproc)" -ge 2 ] && ! grep -q 'warning: not measured: 2 ranks: mpirun .* could not run the ranks; .*; measure again: lockstep probe$' "$folder/out"; then
+  echo "FAILED: no word of what was not measured:" && cat "$folder/out" && failed=1
+fi
 if ! grep -q 'profile: not kept (quick probe' "$folder/out"; then echo "FAILED: a file that is not there is named" && failed=1; fi
 # read_only COMMAND...: $folder/kept can be read, but not be written
 read_only() {
