@@ -71,7 +71,6 @@ static void all_ranks_agree(void **state) {
       assert_true(points[10].bytes > 63 << 20 && points[10].bytes <= 64 << 20);
       for (int i = 0; i < 11; i++)
         assert_true(points[i].time.ns > 0);
-      assert_true(points[10].time.ns > points[0].time.ns); /* 64 MB against 64 B */
     }
     char key[LS_PROFILE_KEY_BYTES];
     ls_time_t factor;
