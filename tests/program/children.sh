@@ -49,12 +49,7 @@ killed() { # TEXT of the child's arguments, the command
   kill -KILL $pid
   wait $pid || true
   begin=$(date +%s%N)
-  tries=0
-  until nobody; do
-    tries=$((tries + 1))
-    [ $tries -lt 200 ] || fail "10 s after SIGKILL to lockstep $*: $(left)"
-    sleep 0.05
-  done
+  wait_until "the end of all children after SIGKILL to lockstep $1" nobody
   echo "SIGKILL to $1 at $text: nobody is left after $((($(date +%s%N) - begin) / 1000000)) ms"
 }
 killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 1 --control 0 --repetitions 2

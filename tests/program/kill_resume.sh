@@ -13,7 +13,7 @@ parallel: {strategy: ddp, ranks: 2, backend: cpu, threads: 1, deadline_s: 20}
 Y
 sed "s#DIR#$work/probe#; s#STEPS#2000#" "$work/c.yaml" >"$work/probe.yaml"
 "$program" train "$work/probe.yaml" --quiet --json >"$work/probe.json"
-# about two seconds of steps on this machine: the lives seldom reach the end
+# about two seconds of steps, if the machine stays as it is: a life that reaches the end begins anew
 steps=$(awk -v rate="$(field "$work/probe.json" samples_per_s)" 'BEGIN { printf "%d", 2 * rate / 32 }')
 sed "s#DIR#$work/whole#; s#STEPS#$steps#" "$work/c.yaml" >"$work/whole.yaml"
 sed "s#DIR#$work/killed#; s#STEPS#$steps#" "$work/c.yaml" >"$work/killed.yaml"
@@ -32,7 +32,7 @@ saved() {
   [ "$(newest)" != "$before" ] || ! kill -0 $pid 2>/dev/null
 }
 kills=0 lives=0
-while [ $kills -lt "$all" ] && [ $lives -lt $((3 * all)) ]; do
+while [ $kills -lt "$all" ]; do
   lives=$((lives + 1))
   before=$(newest)
   "$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" &
@@ -60,12 +60,11 @@ while [ $kills -lt "$all" ] && [ $lives -lt $((3 * all)) ]; do
   kills=$((kills + hit))
 done
 echo "$kills kills in $lives lives"
-[ $kills -ge "$all" ] || fail "only $kills kills in $lives lives"
-
+saved=$(newest)
 "$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" ||
   fail "the last resume failed: $(tail -5 "$work/log")"
 got=$(field "$work/killed.json" params_xxh3)
 [ "$(field "$work/killed.json" total_steps)" = "$steps" ] || fail "the run did not reach its end"
 [ "$got" = "$want" ] || fail "params_xxh3 $got, undisturbed $want"
-[ "$(field "$work/killed.json" resumed_from_step)" != null ] || fail "no life has saved anything"
+[ -z "$saved" ] || [ "$(field "$work/killed.json" resumed_from_step)" != null ] || fail "$saved is not gone on with"
 echo "resumed from step $(field "$work/killed.json" resumed_from_step), params_xxh3 $got: ok"

@@ -74,12 +74,12 @@ if command -v script >/dev/null 2>&1; then # a terminal: the screen is drawn aga
   screen=$!
 fi
 wait_until "ten records" has_lines 10
+[ -z "$screen" ] || wait_until "the screen, drawn again" grep -qs "$(printf '\033')\[[0-9]*A" "$work/screen"
 kill -TERM $pid
 wait $pid || true
 wait $watcher || fail "monitor: $(cat "$work/lines")"
 if [ -n "$screen" ]; then
   wait $screen || fail "monitor on a terminal: $(cat "$work/screen")"
-  grep -q "$(printf '\033')\[[0-9]*A" "$work/screen" || fail "the screen was not drawn again"
   ! grep -q "$(printf '\033')\[\([4-9]\|[1-9][0-9]\)A" "$work/screen" || fail "higher than the terminal"
   long=$(grep -v '^Script \|^loss ' "$work/screen" | sed "s/$(printf '\033')\[[0-9]*[AJ]//g; s/$(printf '\r')//g" | LC_ALL=C awk 'length($0) > 60')
   [ -z "$long" ] || fail "longer than the terminal: $long"

@@ -5,29 +5,28 @@ set -eu
 cat >"$work/c.yaml" <<Y
 model: {preset: mlp-medium}
 data: {kind: synthetic, samples: 2000}
-train: {batch: 64, steps: 4000, evaluate_every: 0}
+train: {batch: 64, steps: 100000000, evaluate_every: 0}
 parallel: {backend: cpu, threads: 1, strategy: single}
 Y
-"$program" train "$work/c.yaml" --json >"$work/out" 2>"$work/err" &
-pid=$!
-tries=0
-until grep -qs "step [0-9]" "$work/err"; do
-  tries=$((tries + 1))
-  [ $tries -lt 600 ] && kill -0 $pid 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
-  sleep 0.1
-done
+start_training "$program" train "$work/c.yaml" --json
 kill -STOP $pid
 sleep 4
 lines=$(wc -l <"$work/err")
 kill -CONT $pid
-wait $pid || fail "stopped and gone on: $(cat "$work/err")"
+goes_on() { [ "$(wc -l <"$work/err")" -gt "$lines" ]; }
+wait_until "a line after the stop" goes_on
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] || fail "stopped and gone on: exit code $got: $(cat "$work/err")"
 number() { sed -n "s/.*\"$1\": *\([-0-9.e+]*\).*/\1/p" "$work/out" | head -1; }
-counted=$(awk -v mean="$(number mean)" -v eval="$(number eval_s)" 'BEGIN { print mean * 4000e-6 + eval }')
+counted=$(awk -v mean="$(number mean)" -v steps="$(number steps)" -v eval="$(number eval_s)" 'BEGIN { print mean * steps * 1e-6 + eval }')
 below "$counted" "$(awk -v wall="$(number wall_s)" 'BEGIN { print wall - 3.5 }')" ||
   fail "stopped for 4 s of $(number wall_s) s: steps and evaluation took $counted s"
-# the first line after the stop: step N/TOTAL ... MINUTES:SECONDS left; what N steps then have taken
-sed -n "$((lines + 1))s|.* step \([0-9]*\)/\([0-9]*\) .* \([0-9]*\):\([0-9]*\) left|\1 \2 \3 \4|p" "$work/err" >"$work/left"
-took=$(awk '{ print ($3 * 60 + $4) * $1 / ($2 - $1) }' "$work/left")
-[ -n "$took" ] || fail "no time left after the stop: $(sed -n "$((lines + 1))p" "$work/err")"
-below "$took" 3 || fail "stopped for 4 s: what is left counts them, $took s: $(sed -n "$((lines + 1))p" "$work/err")"
+# the first line after the stop: step N/TOTAL ... elapsed, which counts the stop, ... left; what N steps have taken by that does not
+sed -n "$((lines + 1))s|.* step \([0-9]*\)/\([0-9]*\) .* \([0-9:]*\) elapsed  \([0-9:]*\) left|\1 \2 \3 \4|p" "$work/err" |
+  awk 'function seconds(text, part, n, s, i) { n = split(text, part, ":"); for (i = 1; i <= n; i++) s = 60 * s + part[i]; return s }
+    { print seconds($3), seconds($4) * $1 / ($2 - $1) }' >"$work/left"
+read -r elapsed took <"$work/left" || fail "no time left after the stop: $(sed -n "$((lines + 1))p" "$work/err")"
+below "$took" $((elapsed - 3)) || fail "stopped for 4 s of $elapsed s: what is left counts them, $took s: $(sed -n "$((lines + 1))p" "$work/err")"
 echo ok
