@@ -48,7 +48,7 @@ train: {batch: 64, steps: 4000, evaluate_every: 0, optimizer: {name: adam}, chec
 parallel:
   {strategy: ddp, reproducible: true, backend: cpu, threads: 1, deadline_s: 600, remote_shell: ssh -F $work/ssh_config,
   hosts: [{name: 10.99.0.2}, {name: 10.99.0.1, slots: 2}, {name: 10.99.0.3}]}
-supervise: {hang_s: $((5 * time)), host_s: $((2 * time)), port: 7007, ranks: {least: 1}, restarts: {backoff_s: 0.1}}
+supervise: {hang_s: 600, host_s: $((2 * time)), port: 7007, ranks: {least: 1}, restarts: {backoff_s: 0.1}}
 Y
 "$program" train "$work/c.yaml" --quiet --json --ranks 1 --set parallel.hosts= >"$work/whole.json" 2>"$work/err" || fail "the undisturbed run: $(cat "$work/err")"
 want=$(field "$work/whole.json" params_xxh3)
