@@ -10,8 +10,10 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+enum { FILES_PER_HOST = 4, FILES_MORE = 128 };
 enum { HEARTBEATS = 4 /* while a host may be silent */, POLL_MS = 20, ANSWER_BYTES_MAX = 1 << 20 };
 static const int64_t paused_ns = 2000000000, rings_limit_ns = 2000000000, process_limit_ns = 10000000000;
 
@@ -79,6 +81,22 @@ static ls_status_t create_token(ls_hosts_t *h) {
   return ls_web_token(h->ctx, h->token_file, h->token);
 }
 
+/* A host takes two pipes and a connection, and a stranger's connection may come beside it. The limit is raised no further,
+ * because programs that this one starts inherit it, and some walk over all descriptors below it. */
+static ls_status_t allow_open_files(ls_ctx_t *ctx, int hosts) {
+  const rlim_t wanted = (rlim_t)hosts * FILES_PER_HOST + FILES_MORE;
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return LS_OK;
+  const rlim_t most = files.rlim_max;
+  files.rlim_cur = wanted;
+  if (most >= wanted && setrlimit(RLIMIT_NOFILE, &files) == 0) return LS_OK;
+  return ls_fail(
+      ctx, LS_ERR_UNSUPPORTED,
+      "parallel.hosts: %d hosts take up to %llu open files, and this process may have %llu at most; "
+      "raise the hard limit (ulimit -Hn, LimitNOFILE= in a systemd unit)",
+      hosts, (unsigned long long)wanted, (unsigned long long)most);
+}
+
 ls_status_t ls_hosts_open(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t **out) {
   const int count = spec->places.hosts->count;
   ls_hosts_t *h = ls_alloc(ctx, sizeof *h + (size_t)count * sizeof h->host[0]);
@@ -89,7 +107,8 @@ ls_status_t ls_hosts_open(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t 
   h->silent_ns = (int64_t)(spec->config->host_s * 1e9);
   for (int i = 0; i < count; i++)
     h->host[i].wire.fd = h->host[i].agent_stdin = h->host[i].agent_stderr = -1;
-  ls_status_t status = create_token(h);
+  ls_status_t status = allow_open_files(ctx, count);
+  if (status == LS_OK) status = create_token(h);
   if (status == LS_OK) status = ls_listener_open(ctx, (int)spec->config->port, count, h->token, &h->listener);
   if (status == LS_OK)
     *out = h;

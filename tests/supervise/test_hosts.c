@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,6 +183,53 @@ static void an_agent_that_never_confirms_the_end_is_waited_for_no_longer_than_ho
   assert_true(ls_hosts_lost(hosts, &fault));
 }
 
+static void lower_open_files(rlim_t soft, rlim_t hard) {
+  const struct rlimit files = {.rlim_cur = soft, .rlim_max = hard};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+static struct rlimit files_before;
+
+static int begin_with_few_files(void **state) {
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &files_before), 0);
+  lower_open_files(HOSTS, files_before.rlim_max);
+  return begin(state);
+}
+
+static int end_with_few_files(void **state) {
+  const int failed = end(state);
+  lower_open_files(files_before.rlim_cur, files_before.rlim_max);
+  return failed;
+}
+
+static void many_hosts_are_not_limited_by_the_number_of_open_files(void **state) {
+  (void)state;
+  for (int i = 0; i < HOSTS; i++)
+    introduce(i);
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_true(ls_hosts_ready(hosts));
+}
+
+/* In a child, because the hard limit cannot be raised again. */
+static void more_hosts_than_open_files_are_refused_with_the_limit_and_a_remedy(void **state) {
+  int ended;
+  (void)state;
+  spec.places = (ls_places_t){.all = HOSTS, .least = HOSTS, .hosts = &list};
+  const pid_t child = fork();
+  if (child == 0) {
+    ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+    lower_open_files(HOSTS, HOSTS);
+    const bool refused = ls_hosts_open(ctx, &spec, &hosts) == LS_ERR_UNSUPPORTED;
+    const char *error = ls_ctx_error(ctx);
+    _exit(refused && strstr(error, "40 hosts") && strstr(error, "have 40 at most") &&
+                  strstr(error, "ulimit -Hn")
+              ? 0
+              : 1);
+  }
+  assert_int_equal(waitpid(child, &ended, 0), child);
+  assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+}
+
 static void a_zone_is_the_name_of_an_interface(void **state) {
   char plain[LS_HOST_NAME_BYTES];
   (void)state;
@@ -220,6 +268,9 @@ int main(void) {
                                       end),
       cmocka_unit_test_setup_teardown(a_host_whose_shell_ends_before_its_last_lines_come_is_not_lost,
                                       begin_ended, end),
+      cmocka_unit_test_setup_teardown(many_hosts_are_not_limited_by_the_number_of_open_files,
+                                      begin_with_few_files, end_with_few_files),
+      cmocka_unit_test(more_hosts_than_open_files_are_refused_with_the_limit_and_a_remedy),
       cmocka_unit_test(a_zone_is_the_name_of_an_interface),
       cmocka_unit_test(a_link_local_address_is_this_machine_on_its_own_interface_alone),
       cmocka_unit_test_setup_teardown(the_connection_of_an_agent_that_has_ended_wakes_nobody, begin, end),
