@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""straggler.py LOCKSTEP [RUNS [PERCENT]]: is a slowed rank named, how soon, and is nobody accused falsely?
+"""straggler.py LOCKSTEP [RUNS [PERCENT]] [--paced]: is a slowed rank named, how soon, and is nobody accused falsely?
 
 Trains with 2 bound CPU ranks RUNS times (default 50) with a rank whose steps take PERCENT (default 11) longer from a step on,
-and RUNS times without. Looks at the records of the event log,
-one each 10 ms, from the slow step on: the first record that names a straggler counts. A run without a slowed rank in which a
-record names one with another cause than "other load" has a false alarm; those with that cause are counted beside it: then another
-program did take the processor. Each process needs a processor of its own; on a machine with other work the figures say little.
+and RUNS times without. Looks at the records of the event log, one each 10 ms, from some hundred steps before the slow step on.
+The first record that names the slowed rank counts. A run without one in which a record names a rank has a false alarm. Those
+whose only causes are "other load" and "slower processor" are counted apart: then the processor was slower, not the rank.
+
+Each process needs a processor of its own, and one that is as fast at all times: on a machine with other work, or a virtual one
+that shares its cores, the figures say little. --paced takes that speed out: each rank's steps, whose computation takes about
+1 ms, are filled up to 4 ms, and PERCENT is of that.
 """
+import argparse
+import collections
 import json
 import os
 import pathlib
@@ -15,8 +20,8 @@ import subprocess
 import sys
 import tempfile
 
-CAUSES = ["input", "heat", "clock", "other load", "own work"]
-SLOW_FROM, STEPS = 600, 1200
+CAUSES = ["input", "heat", "clock", "other load", "own work", "slower processor"]
+NOT_THE_RANK = {"other load", "slower processor"}
 CONFIG = """
 model: {{input: [784], loss: mse, layers: [{{dense: {{units: 512, activation: relu}}}}, {{dense: {{units: 512, activation: relu}}}}, {{dense: {{units: 10}}}}]}}
 data: {{kind: synthetic, samples: 4096}}
@@ -26,43 +31,56 @@ monitor: {{dir: {dir}/monitor, every_s: 0.01, alerts: []}}
 """
 
 
-def records(program, slow):
-    """[(t, step, straggler, cause, rank, ratio, own_us)] of one run, and the wall time at which rank 1 became slow."""
+def records(program, fault, look_from, steps):
+    """The records of one run with this fault, from step look_from on."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "c.yaml")
-        config.write_text(CONFIG.format(dir=folder, steps=STEPS))
-        environment = dict(os.environ)
-        if slow:
-            environment.update(LOCKSTEP_FAULT=f"slow{slow} 1 {SLOW_FROM} {folder}/once")
+        config.write_text(CONFIG.format(dir=folder, steps=steps))
+        environment = dict(os.environ, **({"LOCKSTEP_FAULT": f"{fault} {folder}/once"} if fault else {}))
         done = subprocess.run([program, "train", config, "--quiet"], env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(done.stderr)
         lines = [json.loads(line) for line in open(f"{folder}/monitor/events.jsonl") if '"kind":"record"' in line]
-        return [line for line in lines if line.get("step", 0) >= SLOW_FROM - 300]
+        return [line for line in lines if line.get("step", 0) >= look_from]
+
+
+def cause(line):
+    return CAUSES[int(line["straggler_cause"])]
+
+
+def counted(causes):
+    return ", ".join(f"{n} {name}" for name, n in collections.Counter(causes).most_common()) or "none"
 
 
 def main():
-    program = sys.argv[1]
-    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 50
-    percent = int(sys.argv[3]) if len(sys.argv) > 3 else 11
-    after, ratios, causes, false, loaded, early = [], [], [], 0, 0, 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", metavar="LOCKSTEP")
+    parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=50)
+    parser.add_argument("percent", metavar="PERCENT", nargs="?", type=int, default=11)
+    parser.add_argument("--paced", action="store_true")
+    options = parser.parse_args()
+    runs, pace = options.runs, "@4000" if options.paced else ""
+    slow_from, steps = (300, 500) if options.paced else (600, 1200)
+    after, ratios, causes, early, false, named_clean, clean_causes = [], [], [], 0, 0, 0, []
     for run in range(2 * runs):
-        slow = percent if run % 2 == 0 else 0
-        lines = records(program, slow)
+        slow = run % 2 == 0
+        fault = f"slow{options.percent}{pace} 1 {slow_from if slow else steps}" if slow or pace else ""
+        lines = records(options.program, fault, slow_from // 2, steps)
         named = [line for line in lines if line.get("straggler") == 1]
         if slow:
-            early += any(line["step"] < SLOW_FROM for line in named)
-            right = [line for line in named if line["step"] >= SLOW_FROM and line["straggler_rank"] == 1]
-            after.append(right[0]["step"] - SLOW_FROM if right else STEPS)
+            early += any(line["step"] < slow_from for line in named)
+            right = [line for line in named if line["step"] >= slow_from and line["straggler_rank"] == 1]
+            after.append(right[0]["step"] - slow_from if right else steps)
             ratios += [line["straggler_ratio"] for line in lines[-1:] if "straggler_ratio" in line]
-            causes += [CAUSES[int(right[0]["straggler_cause"])]] if right else []
+            causes += [cause(line) for line in right[:1]]
         else:
-            false += any(CAUSES[int(line["straggler_cause"])] != "other load" for line in named)
-            loaded += bool(named)
-    within = [x for x in after if x <= 20]
-    print(f"{runs} runs with a slowed rank: {len(within)} named within 20 steps, median {statistics.median(after):.0f}, longest {max(after)} steps; "
-          f"own time {statistics.median(ratios):.3f} times the other's; causes: " + ", ".join(f"{causes.count(c)} {c}" for c in CAUSES if c in causes))
-    print(f"{early} of them named somebody before; {runs} runs without: {loaded} named somebody, {false} of them falsely")
+            named_clean += bool(named)
+            false += any(cause(line) not in NOT_THE_RANK for line in named)
+            clean_causes += [cause(line) for line in named]
+    within = sum(x <= 20 for x in after)
+    print(f"{runs} runs with a slowed rank: {within} named within 20 steps, median {statistics.median(after):.0f}, longest {max(after)} steps; "
+          f"own time {statistics.median(ratios):.3f} times the other's; causes: {counted(causes)}; {early} named somebody before; "
+          f"{runs} runs without: {named_clean} named somebody, {false} of them falsely; causes of their records: {counted(clean_causes)}")
 
 
 main()

@@ -1,4 +1,4 @@
-/* What slows this process' processors down: other programs in the queue, heat, a low clock. */
+/* What slows this process' processors down: other programs in the queue or on the same core, heat, a low clock. */
 #ifndef LS_MACHINE_PROCESSOR_H
 #define LS_MACHINE_PROCESSOR_H
 
@@ -7,6 +7,8 @@ typedef struct {
       waited_ns; /* how long the main thread was ready to run and had no processor (schedstat); NaN: not known */
   double
       clock_ratio; /* of the highest clock, a mean over the processors that this process may use; NaN: not known */
+  double
+      loop_ns; /* how long a few thousand integer operations take on this process' only processor; NaN: it may use several */
   double heat_events; /* how often heat has limited the clock of one of them; -1: not known */
 } ls_processor_t;
 

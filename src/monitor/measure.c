@@ -175,6 +175,8 @@ static void show_speed(const ls_measure_t *m, const ls_monitor_sample_t *s) {
   atomic_store_explicit(&speed->waiting_ppm,
                         isfinite(s->cpu_waiting_ratio) ? (int32_t)(1e6 * fmin(1, s->cpu_waiting_ratio)) : 0,
                         memory_order_relaxed);
+  const bool loop = !m->gpu && m->processor.loop_ns > 0 && m->processor.loop_ns < INT32_MAX;
+  atomic_store_explicit(&speed->loop_ns, loop ? (int32_t)m->processor.loop_ns : 0, memory_order_relaxed);
 }
 
 static void take_straggler(const ls_measure_t *m, ls_monitor_sample_t *s) {

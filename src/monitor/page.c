@@ -146,7 +146,8 @@ void ls_page_speed_look(const ls_page_t *page, int rank, int steps, ls_page_spee
       .timed = atomic_load_explicit(&ls_page_line(own, rank)->timed, memory_order_acquire),
       .limits = GET(limits),
       .clock_ratio = 1e-6 * GET(clock_ppm),
-      .waiting_ratio = 1e-6 * GET(waiting_ppm)};
+      .waiting_ratio = 1e-6 * GET(waiting_ppm),
+      .loop_ns = GET(loop_ns)};
   for (int i = 0; i < steps && i < look->timed && i < LS_PAGE_STEPS / 2; i++) {
     const int64_t at = (look->timed - 1 - i) % LS_PAGE_STEPS;
     look->own_ns[i] = GET(own_ns[at]);
@@ -166,6 +167,7 @@ void ls_page_speed_put(ls_page_t *page, int rank, int steps, const ls_page_speed
   PUT(limits, look->limits);
   PUT(clock_ppm, (int32_t)(1e6 * look->clock_ratio + 0.5));
   PUT(waiting_ppm, (int32_t)(1e6 * look->waiting_ratio + 0.5));
+  PUT(loop_ns, look->loop_ns);
   atomic_store_explicit(&ls_page_line(page, rank)->timed, look->timed, memory_order_release);
 }
 #undef PUT

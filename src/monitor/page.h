@@ -48,7 +48,8 @@ typedef struct {
   _Atomic int32_t limits;                  /* what limits its clock, or its GPU is broken: bits LS_LIMIT_ */
   _Atomic int32_t clock_ppm;               /* of its highest clock; 0: not known */
   _Atomic int32_t waiting_ppm; /* share of the time in which it was ready to run and had no processor */
-  int32_t unused[13];
+  _Atomic int32_t loop_ns;     /* a fixed piece of arithmetic on its processor; 0: not known */
+  int32_t unused[12];
 } ls_page_speed_t;
 _Static_assert(sizeof(ls_page_speed_t) % 64 == 0, "no two ranks write to one cache line");
 
@@ -87,6 +88,7 @@ typedef struct {
   int64_t own_ns[LS_PAGE_STEPS / 2], input_ns[LS_PAGE_STEPS / 2];
   int limits;
   double clock_ratio, waiting_ratio;
+  int loop_ns;
 } ls_page_speed_look_t;
 void ls_page_speed_look(const ls_page_t *page, int rank, int steps, ls_page_speed_look_t *look);
 /* Makes a page that is open to write show this, for a rank whose own page is on another host. */

@@ -49,7 +49,7 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
   X(RUN, straggler, GAUGE, "lockstep_train_straggler", NULL, 1, NULL,                                        \
     "1 if it holds the others up: slower by 5 % and beyond the noise.")                                      \
   X(RUN, straggler_cause, GAUGE, "lockstep_train_straggler_cause", NULL, 1, NULL,                            \
-    "Why it does: 0 input, 1 heat, 2 clock, 3 other load, 4 own work.")                                      \
+    "Why it does: 0 input, 1 heat, 2 clock, 3 other load, 4 own work, 5 slower processor.")                  \
   X(RUN, idle_s, GAUGE, "lockstep_train_idle_seconds", NULL, 1, NULL,                                        \
     "Time since a step, evaluation or save ended.")                                                          \
   X(RANK, input_us, NONE, NULL, NULL, 1, "step/input_us", "Mean of the part of a step: input.")              \

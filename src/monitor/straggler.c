@@ -22,7 +22,7 @@ struct ls_straggler {
 };
 
 const char *ls_straggler_cause_name(ls_straggler_cause_t cause) {
-  static const char *const names[] = {"input", "heat", "clock", "other load", "own work"};
+  static const char *const names[] = {"input", "heat", "clock", "other load", "own work", "slower processor"};
   _Static_assert(LS_COUNT(names) == LS_STRAGGLER_CAUSES, "every cause has a name");
   return names[cause];
 }
@@ -79,7 +79,9 @@ static ls_straggler_cause_t cause_of(const rank_t *slow, const rank_t *usual) {
   if ((a->limits & LS_LIMIT_POWER) > (b->limits & LS_LIMIT_POWER)) return LS_STRAGGLER_CLOCK;
   if (a->clock_ratio > 0 && b->clock_ratio > 0 && a->clock_ratio < b->clock_ratio * (1 - share / 2))
     return LS_STRAGGLER_CLOCK;
-  return a->waiting_ratio - b->waiting_ratio > share / 2 ? LS_STRAGGLER_LOAD : LS_STRAGGLER_OWN;
+  if (a->waiting_ratio - b->waiting_ratio > share / 2) return LS_STRAGGLER_LOAD;
+  return b->loop_ns > 0 && a->loop_ns * (1 - share / 2) > b->loop_ns ? LS_STRAGGLER_PROCESSOR
+                                                                     : LS_STRAGGLER_OWN;
 }
 
 bool ls_straggler_look(ls_straggler_t *s, const ls_page_t *page, ls_straggler_is_t *is) {

@@ -9,11 +9,12 @@
 enum { LS_STRAGGLER_STEPS = 20 };
 
 typedef enum {
-  LS_STRAGGLER_INPUT, /* it waits for its samples */
-  LS_STRAGGLER_HEAT,  /* heat limits its clock */
-  LS_STRAGGLER_CLOCK, /* power or a brake limits its clock, or it is lower than the other's */
-  LS_STRAGGLER_LOAD,  /* other programs take its processor */
-  LS_STRAGGLER_OWN,   /* none of these: its own computation takes longer */
+  LS_STRAGGLER_INPUT,     /* it waits for its samples */
+  LS_STRAGGLER_HEAT,      /* heat limits its clock */
+  LS_STRAGGLER_CLOCK,     /* power or a brake limits its clock, or it is lower than the other's */
+  LS_STRAGGLER_LOAD,      /* other programs take its processor */
+  LS_STRAGGLER_OWN,       /* none of these: its own computation takes longer */
+  LS_STRAGGLER_PROCESSOR, /* the same arithmetic takes longer on its processor */
   LS_STRAGGLER_CAUSES
 } ls_straggler_cause_t;
 const char *ls_straggler_cause_name(ls_straggler_cause_t cause); /* "other load" */

@@ -60,14 +60,15 @@ const ls_inject_kind_t *ls_inject_find(const char *name) {
 
 ls_status_t ls_inject_read(ls_ctx_t *ctx, int rank, ls_inject_t *inject) {
   const char *text = getenv(LS_INJECT_ENVIRONMENT);
-  char name[32];
+  char name[32] = "";
   int whose, used = 0;
   long long step;
   *inject = (ls_inject_t){.kind = NULL};
   if (!text) return LS_OK;
   int got = sscanf(text, "%31s %d %lld %n", name, &whose, &step, &used);
-  int percent = 0;
-  if (got == 3 && sscanf(name, "slow%d", &percent) == 1) name[4] = '\0';
+  int percent = 0, pace_us = 0, end = 0;
+  sscanf(name, "slow%d%n@%d%n", &percent, &end, &pace_us, &end);
+  if (end > 0 && !name[end] && percent > 0 && pace_us >= 0) name[4] = '\0';
   const ls_inject_kind_t *kind = got == 3 ? ls_inject_find(name) : NULL;
   if (!kind || !text[used] || strlen(text + used) >= sizeof inject->once)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "environment variable %s: KIND RANK STEP FILE expected, not \"%s\"",
@@ -75,6 +76,7 @@ ls_status_t ls_inject_read(ls_ctx_t *ctx, int rank, ls_inject_t *inject) {
   snprintf(inject->once, sizeof inject->once, "%s", text + used);
   const bool always = !strcmp(inject->once, LS_INJECT_ALWAYS);
   if (always) inject->once[0] = '\0';
+  inject->pace_ns = pace_us > 0 ? INT64_C(1000) * pace_us : 0;
   if (whose != rank || (!always && access(inject->once, F_OK) == 0)) return LS_OK;
   inject->kind = kind;
   inject->step = step;

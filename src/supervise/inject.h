@@ -15,8 +15,8 @@ typedef enum {
   LS_INJECT_SIGNAL, /* `number` to a process */
   LS_INJECT_EXIT,   /* ends with exit code 0 */
   LS_INJECT_LOOP,   /* computes for ever */
-  LS_INJECT_SLOW,   /* each later step takes `number` % longer; "slow10": 10 % */
-  LS_INJECT_HOST,   /* all that the run has on the rank's host is killed */
+  LS_INJECT_SLOW, /* each later step takes `number` % longer; "slow10": 10 %; "slow10@4000": and all ranks' have a pace */
+  LS_INJECT_HOST, /* all that the run has on the rank's host is killed */
   /* What only a trainer can do: */
   LS_INJECT_NAN,    /* a parameter is no number */
   LS_INJECT_FLIP,   /* a bit of a parameter */
@@ -46,7 +46,8 @@ const ls_inject_kind_t *ls_inject_find(const char *name); /* NULL: none */
 typedef struct {
   const ls_inject_kind_t *kind; /* NULL: nothing is planted */
   int64_t step;
-  int percent; /* of LS_INJECT_SLOW */
+  int percent;     /* of LS_INJECT_SLOW */
+  int64_t pace_ns; /* from the first step on a step takes a rank no less; 0: as it likes. Of every rank */
   char once[4096];
 } ls_inject_t;
 /* From the environment, for this rank. LS_ERR_ARGUMENT if it cannot be read. */

@@ -131,8 +131,8 @@ bool ls_wire_send_speed(const ls_wire_t *w, const char *token, const ls_page_t *
   for (int i = 0; i < LS_WIRE_SPEEDS && used < sizeof times; i++)
     used += (size_t)snprintf(times + used, sizeof times - used, " %" PRId64 " %" PRId64, k.own_ns[i],
                              k.input_ns[i]);
-  return ls_wire_send(w, token, "speed %d %" PRId64 " %d %.6f %.6f%s", rank, k.timed, k.limits, k.clock_ratio,
-                      k.waiting_ratio, times);
+  return ls_wire_send(w, token, "speed %d %" PRId64 " %d %.6f %.6f %d%s", rank, k.timed, k.limits,
+                      k.clock_ratio, k.waiting_ratio, k.loop_ns, times);
 }
 
 static bool is_ratio(double value) {
@@ -142,9 +142,10 @@ static bool is_ratio(double value) {
 bool ls_wire_parse_speed(const char *message, int ranks, int *rank, ls_page_speed_look_t *k) {
   int end = 0;
   *k = (ls_page_speed_look_t){.timed = 0};
-  if (sscanf(message, "speed %d %" SCNd64 " %d %lf %lf%n", rank, &k->timed, &k->limits, &k->clock_ratio,
-             &k->waiting_ratio, &end) != 5 ||
-      *rank < 0 || *rank >= ranks || k->timed < 0 || !is_ratio(k->clock_ratio) || !is_ratio(k->waiting_ratio))
+  if (sscanf(message, "speed %d %" SCNd64 " %d %lf %lf %d%n", rank, &k->timed, &k->limits, &k->clock_ratio,
+             &k->waiting_ratio, &k->loop_ns, &end) != 6 ||
+      *rank < 0 || *rank >= ranks || k->timed < 0 || !is_ratio(k->clock_ratio) ||
+      !is_ratio(k->waiting_ratio) || k->loop_ns < 0)
     return false;
   const char *at = message + end;
   for (int i = 0; i < LS_WIRE_SPEEDS; i++) {

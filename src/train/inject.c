@@ -66,16 +66,19 @@ static ls_status_t strike(ls_trainer_t *t, const ls_inject_kind_t *kind) {
   }
 }
 
-/* Computes for some percent of what the step before took without that. */
+/* Computes for as long as makes the step before, of which that was a part, some percent longer than it was without it or
+ * than its pace. */
 static void be_slow(ls_trainer_t *t, int64_t own_ns) {
-  const int64_t begin_ns = ls_clock_ns(), more_ns = (own_ns - t->slow_ns) * t->inject.percent / 100;
+  const int64_t begin_ns = ls_clock_ns(), work_ns = own_ns - t->slow_ns, pace_ns = t->inject.pace_ns;
+  const int64_t usual_ns = work_ns > pace_ns ? work_ns : pace_ns;
+  const int64_t more_ns = usual_ns - work_ns + (t->slow ? usual_ns * t->inject.percent / 100 : 0);
   t->slow_ns = more_ns > 0 ? more_ns : 0;
   while (ls_clock_ns() - begin_ns < t->slow_ns) {
   }
 }
 
 ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns) {
-  if (t->slow) be_slow(t, own_ns);
+  if (t->slow || t->inject.pace_ns > 0) be_slow(t, own_ns);
   if (!ls_inject_due(&t->inject, step)) return LS_OK;
   const ls_inject_kind_t *kind = t->inject.kind;
   t->inject.kind = NULL;

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,6 +114,7 @@ static void the_cause_is_what_differs(void **state) {
     int limits, clock_ppm, waiting_ppm, input_ns;
     int others_limits;
     ls_straggler_cause_t cause;
+    int loop_ns; /* the other's: 1000 */
   } rows[] = {
       {0, 900000, 0, 0, 0, LS_STRAGGLER_OWN},
       {0, 900000, 0, 80000, 0, LS_STRAGGLER_INPUT},
@@ -122,6 +124,9 @@ static void the_cause_is_what_differs(void **state) {
       {0, 810000, 0, 0, 0, LS_STRAGGLER_CLOCK},
       {0, 0, 100000, 0, 0, LS_STRAGGLER_LOAD},
       {0, 900000, 20000, 0, 0, LS_STRAGGLER_OWN},
+      {0, 0, 0, 0, 0, LS_STRAGGLER_PROCESSOR, 1080},
+      {0, 0, 0, 0, 0, LS_STRAGGLER_OWN, 1020},
+      {0, 0, 100000, 0, 0, LS_STRAGGLER_LOAD, 1080},
   };
   for (int i = 0; i < LS_COUNT(rows); i++) {
     ls_page_t *page;
@@ -134,6 +139,7 @@ static void the_cause_is_what_differs(void **state) {
       ls_page_begin(ls_page_line(page, rank), 1);
       atomic_store(&speed->limits, rank == 1 ? rows[i].limits : rows[i].others_limits);
       atomic_store(&speed->clock_ppm, rank == 1 ? rows[i].clock_ppm : 900000);
+      atomic_store(&speed->loop_ns, rank == 1 ? rows[i].loop_ns : 1000);
       atomic_store(&speed->waiting_ppm, rank == 1 ? rows[i].waiting_ppm : 0);
       for (int step = 0; step < LS_STRAGGLER_STEPS; step++)
         ls_page_timed(page, rank, rank == 1 ? 1100000 : 1000000, rank == 1 ? rows[i].input_ns : 0);
@@ -200,6 +206,23 @@ static void put(const char *name, const char *text) {
   assert_int_equal(ls_file_replace(NULL, path, text, strlen(text)), LS_OK);
 }
 
+/* Of several processors the loop would time one, and a step may run on another. */
+static void a_processor_is_timed_where_a_process_has_one(void **state) {
+  (void)state;
+  ls_processor_t now;
+  cpu_set_t all, one;
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  ls_processor_read(dir, &now);
+  assert_int_equal(isnan(now.loop_ns), CPU_COUNT(&all) > 1);
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+  ls_processor_read(dir, &now);
+  assert_true(now.loop_ns > 0);
+  assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
 static void what_slows_a_processor_down_is_read_from_the_kernel(void **state) {
   (void)state;
   ls_processor_t now;
@@ -229,6 +252,7 @@ int main(void) {
       IN_DIR(noise_is_no_straggler),
       IN_DIR(the_cause_is_what_differs),
       IN_DIR(a_record_names_the_straggler_until_it_has_caught_up),
+      IN_DIR(a_processor_is_timed_where_a_process_has_one),
       IN_DIR(what_slows_a_processor_down_is_read_from_the_kernel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,5 +27,15 @@ grep -q 'kill, seed 7 (rank [0-2], after step [0-9]*): other bits' "$work/err" |
 [ -f "$work/kept/kill-7/monitor/supervise.json" ] || fail "nothing was kept"
 expect 2 'there is no fault "flood"; there are kill, segfault' chaos "$work/c.yaml" --kinds kill,flood
 expect 3 'chaos needs 30 or more' chaos "$work/c.yaml" --set train.steps=20
-LOCKSTEP_FAULT="flood 0 1 $work/x" expect 2 'KIND RANK STEP FILE expected' train "$work/c.yaml" --ranks 1
+for kind in flood slow11x slow11@ slow0 slow11@-5; do
+  LOCKSTEP_FAULT="$kind 0 1 $work/x" expect 2 'KIND RANK STEP FILE expected' train "$work/c.yaml" --ranks 1
+done
+# a pace: from the first step on no less than 10 ms for every rank, and half as much again where the fault has struck
+for run in "0 10 245" "1 10 200"; do
+  set -- $run
+  LOCKSTEP_FAULT="slow50@10000 $1 $2 always" "$program" train "$work/c.yaml" --ranks 1 --quiet --set train.steps=20 \
+    --set monitor.dir="$work/paced$1" || fail "a paced run: exit code $?"
+  took_ms=$(sed -n 's/.*"step_s":\([0-9.e-]*\).*/\1/p' "$work/paced$1/events.jsonl" | awk 'END { printf "%d", 1000 * $1 + 0.5 }')
+  [ "$took_ms" -ge "$3" ] || fail "a pace of 10 ms, rank $1 slowed: 20 steps in $took_ms ms"
+done
 echo ok

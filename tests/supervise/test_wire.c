@@ -169,6 +169,7 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   for (int i = 1; i <= 100; i++)
     ls_page_timed(from, 1, 1000 * i, i);
   ls_page_speed(from, 1)->clock_ppm = 750000;
+  ls_page_speed(from, 1)->loop_ns = 3200;
   ls_wire_speed_t sent = {0};
   assert_true(ls_wire_send_speed(&far_end, token, from, 1, &sent));
   assert_true(show_speed(line(), to));
@@ -178,12 +179,14 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
   assert_int_equal(speed.own_ns[19], 81000);
   assert_int_equal(speed.input_ns[19], 81);
   assert_true(speed.clock_ratio > 0.7499 && speed.clock_ratio < 0.7501);
+  assert_int_equal(speed.loop_ns, 3200);
   static const char *const wrong[] = {"speed",
-                                      "speed 1 20 0 1 1 5 5",
-                                      "speed 2 20 0 1 1",
-                                      "speed 1 -1 0 1 1",
-                                      "speed 1 20 0 nan 1",
-                                      "speed 1 20 0 1 1e9"};
+                                      "speed 1 20 0 1 1 0 5 5",
+                                      "speed 2 20 0 1 1 0",
+                                      "speed 1 -1 0 1 1 0",
+                                      "speed 1 20 0 nan 1 0",
+                                      "speed 1 20 0 1 1e9 0",
+                                      "speed 1 20 0 1 1 -5"};
   for (int i = 0; i < LS_COUNT(wrong); i++)
     assert_false(show_speed(wrong[i], to));
 

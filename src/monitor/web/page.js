@@ -3,7 +3,7 @@
 'use strict';
 const $ = (id) => document.getElementById(id);
 const PARTS = ['input', 'forward', 'backward', 'exposed_comm', 'optimizer', 'rest'];
-const CAUSES = ['input', 'heat', 'clock', 'other load', 'own work'];
+const CAUSES = ['input', 'heat', 'clock', 'other load', 'own work', 'slower processor'];
 const PHASES = ['input', 'forward', 'backward', 'communication', 'optimizer', 'rest'];
 const state = { ranks: new Map(), columns: [], curves: new Map(), events: [], now: {}, rank: 0, range: 0, log: false, paused: false, added: 0 };
 const uplot = window.uPlot && !location.search.includes('plain');
