@@ -164,7 +164,7 @@ json_t *ls_alert_notice(const ls_alert_t *a, const char *host, const char *dir,
     const ls_metric_t *more = ls_metric_find(name, strlen(name));
     size_t used = strlen(summary);
     char value[LS_METRIC_TEXT_BYTES];
-    if (more)
+    if (more && !isnan(ls_metric_value(more, s)))
       snprintf(summary + used, sizeof summary - used, ", %s %s", name, ls_metric_text(more, s, value));
   }
   json_t *labels = json_pack("{s:o?, s:o?, s:s, s:o?}", "alertname", ls_json_text(a->rule->name), "instance",

@@ -53,6 +53,8 @@ async function day(browser, plain, options) {
   assert(falls.every((f) => f > 0.03 && Math.abs(f - falls[0]) < 0.03), `the curve's plateaus are at ${level}`);
   // seen on a screen of its width; every button has a name; nothing was refused by the page's own rules
   assert(await page.value('document.documentElement.scrollWidth <= innerWidth'), 'wider than the screen');
+  assert(await page.value('document.querySelector("#ranks progress").clientWidth') > 100, "a rank's bar is hidden by its words");
+  assert(await page.value('(() => { const c = document.createElement("canvas").getContext("2d"); c.font = "12px system-ui"; return c.measureText("300,000").width + 15 <= axisSize(null, ["300,000"]); })()'), 'a number of an axis is cut');
   assert(await page.value('[...document.querySelectorAll("button")].every((b) => b.textContent.trim())'), 'a button without a name');
   const ground = await page.value('getComputedStyle(document.body).backgroundColor');
   assert.strictEqual(ground, options.dark ? 'rgb(18, 22, 29)' : 'rgb(255, 255, 255)');
@@ -79,6 +81,7 @@ async function live(browser) {
   assert.match(await page.value('document.getElementById("facts").textContent'), /computed, without libraries\d/);
   await page.until('!document.getElementById("card-gpus").hidden && !document.getElementById("card-gpu").hidden');
   assert.match(await page.value('document.querySelector("#gpus tbody").textContent'), /82.*-2.*420.*400.*heat.*79 \(1\)/);
+  assert(await page.value('document.querySelector("#gpus").scrollWidth <= document.querySelector("#gpus").parentElement.clientWidth'), 'columns of GPUs are out of sight');
   say('stop');
   await page.until(`${state} === "ended (interrupted)"`);
   const ended = await page.value(step), points = await page.value('state.curves.get(0).t.length');

@@ -10,7 +10,7 @@ mkdir "$seen"
 awk 'BEGIN { t = 1700000000
   printf "{\"kind\":\"start\",\"t\":%d,\"rank\":0,\"version\":1,\"host\":\"h\",\"ranks\":1,\"step\":0,\"total_steps\":100000,\"resumed_from\":null,\"strategy\":\"single\",\"backend\":\"cpu\",\"precision\":\"fp32\",\"device\":\"cpu\",\"predicted_us\":90,\"every_s\":1}\n", t
   for (i = 1; i <= 86400; i++)
-    printf "{\"kind\":\"record\",\"t\":%d,\"rank\":0,\"step\":%d,\"total_steps\":100000,\"loss_mean\":%d,\"step_time_us\":%d,\"forward_us\":30,\"backward_us\":50,\"exposed_comm_us\":10,\"running_s\":%d}\n", t + i, i, i == 50000 ? 8 : 4 - int((i - 1) / 21600), 90 + i % 7, i
+    printf "{\"kind\":\"record\",\"t\":%d,\"rank\":0,\"step\":%d,\"total_steps\":100000,\"loss_mean\":%d,\"step_time_us\":%d,\"forward_us\":30,\"backward_us\":50,\"exposed_comm_us\":10,\"memory_bytes\":134800000,\"running_s\":%d}\n", t + i, i, i == 50000 ? 8 : 4 - int((i - 1) / 21600), 90 + i % 7, i
 }' >"$seen/events.jsonl"
 expect 2 '\-\-port and --address need --web' monitor "$seen" --port 1
 expect 2 'from 0 to 65535, not "70000"' monitor "$seen" --web --port 70000
@@ -52,7 +52,7 @@ train: {batch: 16, steps: 100000000, checkpoint: {dir: $work/run}}
 parallel: {backend: cpu, threads: 1, predicted_us: 70}
 monitor: {dir: $work/live, every_s: 0.05}
 Y
-echo '{"t": 0, "gpu_temperature_c": 82, "gpu_margin_c": -2, "gpu_power_w": 420, "gpu_power_limit_w": 400, "gpu_heat_limited": 1, "gpu_xid": 79, "gpu_xid_errors": 1}' >"$work/gpu"
+echo '{"t": 0, "gpu_temperature_c": 82, "gpu_margin_c": -2, "gpu_power_w": 420, "gpu_power_limit_w": 400, "gpu_ratio": 0.97, "gpu_memory_bytes": 60000000000, "gpu_memory_size_bytes": 80000000000, "gpu_clock_mhz": 1500, "gpu_heat_limited": 1, "gpu_xid": 79, "gpu_xid_errors": 1}' >"$work/gpu"
 train() {
   LOCKSTEP_NVML="$work/gpu" "$program" train "$work/c.yaml" --quiet "$@" >"$work/out" 2>"$work/err" &
   training=$!

@@ -13,6 +13,7 @@ $('plain').textContent = uplot ? '' : 'Curves are drawn plainly: this build has 
 const digits = (x, n = 4) => (Number.isFinite(x) ? Number(x.toPrecision(n)).toLocaleString('en', { maximumSignificantDigits: n }) : '');
 const whole = (x) => Math.round(x).toLocaleString('en');
 const clock = (t) => new Date(1000 * t).toLocaleTimeString('en-GB');
+const tick = (t, range) => (range > 86400 ? new Date(1000 * t).toLocaleString('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }) : clock(t));
 function size(bytes) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   let i = 0;
@@ -71,9 +72,9 @@ class Plain {
       c.fillText(digits(log ? 10 ** v : v, 3), 0, y(v) + 4);
       c.beginPath(), c.moveTo(left, y(v)), c.lineTo(width, y(v)), c.stroke();
     }
-    c.fillText(clock(x0), left, height - 4);
+    c.fillText(tick(x0, x1 - x0), left, height - 4);
     c.textAlign = 'right';
-    c.fillText(clock(x1), width - 4, height - 4);
+    c.fillText(tick(x1, x1 - x0), width - 4, height - 4);
     this.lines.forEach((line, i) => {
       c.strokeStyle = line.stroke, c.lineWidth = 2, c.setLineDash(line.dash || []);
       c.beginPath();
@@ -89,12 +90,14 @@ class Plain {
   }
 }
 
+// As wide as the longest number beside it.
+const axisSize = (u, ticks) => 20 + 7.5 * Math.max(4, ...(ticks || []).map((text) => text.length));
 function makeUplot(box, lines, options) {
   const axis = { stroke: colour('--faint'), grid: { stroke: colour('--line'), width: 1 }, ticks: { stroke: colour('--line'), width: 1 } };
   return new uPlot({
     width: box.clientWidth, height: 220, cursor: { sync: { key: 'run' } },
     scales: { y: { distr: options.log ? 3 : 1, range: options.zero && !options.log ? (u, low, high) => [Math.min(0, low), high > 0 ? 1.05 * high : 1] : undefined } },
-    axes: [axis, { ...axis, size: 60, values: (u, ticks) => ticks.map((v) => (v === null ? '' : digits(v, 3))) }],
+    axes: [{ ...axis, space: 90, size: 34, values: (u, ticks) => ticks.map((t) => tick(t, u.scales.x.max - u.scales.x.min)) }, { ...axis, size: axisSize, values: (u, ticks) => ticks.map((v) => (v === null ? '' : digits(v, 3))) }],
     series: [{ value: (u, t) => (t === null ? '' : clock(t)) },
       ...lines.map((line) => ({ ...line, width: 2, spanGaps: true, points: { show: false }, value: (u, v) => (v === null ? '' : digits(v, 5)) }))],
   }, [[]], box);
@@ -193,7 +196,7 @@ function drawHead() {
     ['samples/s', digits(record.samples_per_s)], ['gradient norm', digits(record.grad_norm)], ['learning rate', digits(record.lr)],
     ['memory', size(record.gpu_memory_bytes ?? record.memory_bytes)], ['computed, without libraries', size(start.need_bytes ?? NaN)],
     ['running', span(record.running_s)], ['ranks', start.ranks === undefined ? '' : `${start.ranks} (${start.strategy}, ${start.backend}, ${start.precision})`], ['device', start.device || ''],
-    ['straggler', record.straggler > 0 ? `rank ${record.straggler_rank}, ${digits(record.straggler_ratio, 3)} x, ${CAUSES[record.straggler_cause]}` : ''], ['skipped steps', record.skipped_steps > 0 ? whole(record.skipped_steps) : '']];
+    ['straggler', record.straggler > 0 ? `rank ${record.straggler_rank}, ${digits(record.straggler_ratio, 3)} x, ${CAUSES[record.straggler_cause] ?? 'cause not known'}` : ''], ['skipped steps', record.skipped_steps > 0 ? whole(record.skipped_steps) : '']];
   $('facts').replaceChildren(...facts.filter(([, words]) => words).map(([name, words]) => {
     const box = element('div');
     box.append(element('dt', name), element('dd', words));
@@ -228,15 +231,16 @@ function drawRanks() {
 function drawGpus() {
   const list = shown().filter((r) => r.record && (r.record.gpu_ratio !== undefined || r.record.gpu_temperature_c !== undefined || r.record.gpu_memory_bytes !== undefined));
   const rows = [['rank', (r, g) => r.rank], ['busy', (r, g) => g.gpu_ratio === undefined ? '' : `${digits(100 * g.gpu_ratio, 3)} %`],
-    ['memory', (r, g) => size(g.gpu_memory_bytes)], ['of', (r, g) => size(g.gpu_memory_size_bytes)], ['C', (r, g) => digits(g.gpu_temperature_c)], ['margin', (r, g) => digits(g.gpu_margin_c)],
-    ['W', (r, g) => digits(g.gpu_power_w)], ['limit', (r, g) => digits(g.gpu_power_limit_w)], ['MHz', (r, g) => digits(g.gpu_clock_mhz)],
+    ['memory', (r, g) => [size(g.gpu_memory_bytes), size(g.gpu_memory_size_bytes)].filter(Boolean).join(' of ')], ['C', (r, g) => digits(g.gpu_temperature_c)], ['margin', (r, g) => digits(g.gpu_margin_c)],
+    ['W', (r, g) => [digits(g.gpu_power_w), digits(g.gpu_power_limit_w)].filter(Boolean).join(' of ')], ['MHz', (r, g) => digits(g.gpu_clock_mhz)],
     ['limited by', (r, g) => [['power', g.gpu_power_limited], ['heat', g.gpu_heat_limited], ['brake', g.gpu_brake_limited]].filter(([, v]) => v > 0).map(([n]) => n).join(' ')],
     ['ECC', (r, g) => g.gpu_ecc_uncorrected === undefined ? '' : `${whole(g.gpu_ecc_corrected ?? 0)} / ${whole(g.gpu_ecc_uncorrected)}`],
     ['XID', (r, g) => g.gpu_xid_errors > 0 ? `${g.gpu_xid} (${g.gpu_xid_errors})` : '']];
   $('card-gpus').hidden = list.length === 0;
+  const known = rows.map(([name, of]) => [name, ...list.map((r) => of(r, r.record))]).filter(([, ...cells]) => cells.some((cell) => cell !== ''));
   const line = (cells, name) => { const tr = element('tr'); tr.append(...cells.map((text) => element(name, text))); return tr; };
-  $('gpus').tHead.replaceChildren(line(rows.map(([name]) => name), 'th'));
-  $('gpus').tBodies[0].replaceChildren(...list.map((r) => line(rows.map(([, of]) => of(r, r.record)), 'td')));
+  $('gpus').tHead.replaceChildren(line(known.map(([name]) => name), 'th'));
+  $('gpus').tBodies[0].replaceChildren(...list.map((r, i) => line(known.map((column) => column[i + 1]), 'td')));
 }
 
 function words(event) {
@@ -259,12 +263,13 @@ function drawTimeline() {
   const line = (state.ranks.get(state.rank) || {}).timeline, canvas = $('timeline');
   $('card-timeline').hidden = !line;
   if (!line) return;
-  const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = 130, left = 90, c = canvas.getContext('2d');
   const lanes = [...new Set(line.tasks.map((task) => task[1]))].sort(), total = line.step_time_us || 1;
+  const row = Math.min(34, 110 / Math.max(1, lanes.length)), height = 20 + row * lanes.length;
+  const ratio = devicePixelRatio || 1, width = canvas.clientWidth, left = 90, c = canvas.getContext('2d');
   Object.assign(canvas, { width: width * ratio, height: height * ratio });
+  canvas.style.height = `${height}px`;
   c.scale(ratio, ratio);
   c.font = '11px system-ui';
-  const row = Math.min(34, (height - 20) / Math.max(1, lanes.length));
   boxes = line.tasks.map(([name, lane, phase, start, took]) => ({ name, phase, took, x: left + start / total * (width - left), w: Math.max(1, took / total * (width - left)), y: lanes.indexOf(lane) * row + 2, h: row - 6 }));
   boxes.forEach((b) => { c.fillStyle = colour(`--c${b.phase}`), c.fillRect(b.x, b.y, b.w, b.h); });
   c.fillStyle = colour('--faint');
