@@ -5,6 +5,7 @@
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <string.h>
 
 ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer) {
   if (layer >= 0) return model->layer[layer].sample;
@@ -98,6 +99,17 @@ static bool is_frozen(const ls_strings_t *patterns, const char *name) {
   return frozen;
 }
 
+/* Lists the parameters of layer `i`; their number. *own: the first that is not one of the layer that it shares them with. */
+static int params_of(const ls_model_config_t *model, int i, ls_layer_param_t list[LS_LAYER_PARAM_MAX],
+                     int *own) {
+  const ls_layer_t *layer = &model->layer[i];
+  ls_shape_t sample[LS_LAYER_FROM_MAX];
+  *own = layer->owner == i ? 0 : params_of(model, layer->owner, list, own);
+  for (int k = 0; k < layer->from_count; k++)
+    sample[k] = ls_model_sample(model, layer->from[k]);
+  return layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
+}
+
 /* Whether `is` holds for a parameter, by its name. */
 static bool any_param(const ls_model_config_t *model, const char *pattern,
                       bool (*is)(const ls_model_config_t *model, const ls_layer_t *layer, const char *name,
@@ -106,12 +118,8 @@ static bool any_param(const ls_model_config_t *model, const char *pattern,
   char text[LS_LAYER_NAME_BYTES], name[256];
   for (int i = 0; i < model->layer_count; i++) {
     const ls_layer_t *layer = &model->layer[i];
-    ls_shape_t sample[LS_LAYER_FROM_MAX];
-    for (int k = 0; k < layer->from_count; k++)
-      sample[k] = ls_model_sample(model, layer->from[k]);
-    int count =
-        layer->owner == i && layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
-    for (int k = 0; k < count; k++) {
+    int k, count = params_of(model, i, list, &k);
+    for (; k < count; k++) {
       snprintf(name, sizeof name, "%s.%s", ls_model_layer_name(model, i, text), list[k].name);
       if (!list[k].state && is(model, layer, name, pattern)) return true;
     }
@@ -139,16 +147,17 @@ bool ls_model_trains(const ls_model_config_t *model) {
   return any_param(model, NULL, trains);
 }
 
-static void add_params(ls_graph_t *graph, const ls_strings_t *freeze, const ls_layer_t *layer,
-                       const ls_shape_t *sample, built_t *built) {
+static void add_params(ls_graph_t *graph, const ls_model_config_t *model, int i, built_t *built) {
   ls_layer_param_t list[LS_LAYER_PARAM_MAX];
-  const ls_layer_common_t *common = ls_layer_common(layer);
-  int count = layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
-  for (int i = 0; i < count; i++) {
-    built->param[i] =
-        (list[i].state ? ls_graph_state : ls_graph_param)(graph, list[i].name, list[i].shape, list[i].init);
-    ls_graph_tensor_t *t = built->param[i] >= 0 ? &graph->tensors[built->param[i]] : NULL;
-    if (t && !list[i].state) t->trainable = !common->freeze && !is_frozen(freeze, t->name);
+  const ls_layer_common_t *common = ls_layer_common(&model->layer[i]);
+  ls_tensor_id_t *param = built[i].param;
+  int k, count = params_of(model, i, list, &k);
+  memcpy(param, built[model->layer[i].owner].param, (size_t)k * sizeof *param);
+  for (; k < count; k++) {
+    param[k] =
+        (list[k].state ? ls_graph_state : ls_graph_param)(graph, list[k].name, list[k].shape, list[k].init);
+    ls_graph_tensor_t *t = param[k] >= 0 ? &graph->tensors[param[k]] : NULL;
+    if (t && !list[k].state) t->trainable = !common->freeze && !is_frozen(&model->freeze, t->name);
   }
 }
 
@@ -165,11 +174,11 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
       sample[k] = ls_model_sample(model, layer->from[k]);
     }
     ls_graph_scope(b->graph, "%s", ls_model_layer_name(model, i, name));
-    if (layer->owner == i) add_params(b->graph, &model->freeze, layer, sample, &built[i]);
+    add_params(b->graph, model, i, built);
     b->in_count = layer->from_count;
     b->in = in;
     b->sample = sample;
-    b->param = built[layer->owner].param;
+    b->param = built[i].param;
     built[i].out = layer->kind->build(b, layer->options);
   }
   ls_graph_scope(b->graph, "%s", "");

@@ -13,7 +13,8 @@
 static const ls_option_t model_rows[] = {
     LS_OPTION(ls_model_config_t, preset, .change = LS_CHANGE_IGNORED, .optional = true,
               .help = "mlp-medium, mlp-large, mlp-extreme, lstm, gru, encoder, gpt-char, gpt2, bert-small, "
-                      "bert-base, resnet18, resnet34, resnet50 or efficientnet-b0; replaces input and "
+                      "bert-base, bert-small-mlm, bert-base-mlm, resnet18, resnet34, resnet50 or "
+                      "efficientnet-b0; replaces input and "
                       "layers. The sizes below "
                       "change it."),
     LS_OPTION(ls_model_config_t, width, .change = LS_CHANGE_IGNORED, .min = 0, .max = 1 << 20, .initial = "0",

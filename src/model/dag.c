@@ -169,7 +169,7 @@ static ls_status_t check_shared(const ls_layer_reader_t *r, int i, int owner, co
       return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
                         "model.layers.%s.share: %s of `%s` is %s, but this layer needs %s", kind->name,
                         has[k].name, name, sample_text(&has[k].shape, a), sample_text(&want[k].shape, b));
-  if (wanted == given) return LS_OK;
+  if (wanted == given || (kind != other && wanted > given)) return LS_OK; /* the others are its own */
   return ls_fail_at(r->ctx, LS_ERR_CONFIG, place,
                     "model.layers.%s.share: `%s` has %d parameters, but this layer needs %d", kind->name,
                     name, given, wanted);

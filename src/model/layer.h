@@ -39,7 +39,7 @@ struct ls_layer_kind {
   const char *name;
   bool joins;         /* takes 2 to LS_LAYER_FROM_MAX inputs; others take one */
   bool alike;         /* .. of equally many elements */
-  const char *shares; /* another kind, whose parameters are like those of this one: `share` may name it */
+  const char *shares; /* another kind, whose parameters are like this one's first: `share` may name it */
   /* Reads the model's input alone, as whole numbers from 0 on; how many there may be. NULL: takes f32. */
   int64_t (*ids)(const void *options);
   /* Lists the parameters and states, at most LS_LAYER_PARAM_MAX; their number. NULL: none. */

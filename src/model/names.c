@@ -48,6 +48,8 @@ static const ls_names_row_t bert_rows[] = {
     BERT_QKV("weight"),
     BERT_QKV("bias"),
     {"classifier.*", {"classifier.*"}, .bare = true},
+    {"cls.predictions.decoder.bias", {"cls.predictions.bias"}, .bare = true},
+    {"cls.**", {"cls.**"}, .bare = true},
     {"embeddings.position_embeddings.weight", {"embeddings.position_embeddings.weight"}, .longer = true},
     {"encoder.layer.*.attention.proj.*", {"encoder.layer.*.attention.output.dense.*"}},
     {"**", {"**"}},
@@ -55,7 +57,7 @@ static const ls_names_row_t bert_rows[] = {
     {"**LayerNorm.bias", {"**LayerNorm.beta"}},
     {NULL}};
 static const char *const bert_prefix[] = {"bert.", "", NULL};
-static const char *const bert_ignored[] = {"**position_ids", NULL};
+static const char *const bert_ignored[] = {"**position_ids", "cls.predictions.decoder.*", NULL};
 static const ls_names_t bert = {
     "hf-bert", "Hugging Face BERT: query, key and value apart, with or without the prefix bert.", bert_rows,
     bert_prefix, bert_ignored};

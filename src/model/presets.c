@@ -51,31 +51,39 @@ static const char encoder[] =
 
 /* Devlin et al. 2018, with the names of Hugging Face, without the pooler. Post-norm: norm(x + attention(x)). */
 #define BERT_NORM(name) "layer_norm: {name: " name "LayerNorm, over: last, eps: 1e-12}\n"
-static const char bert[] = MODEL(
+#define BERT                                                                                                 \
+  "  - embedding: {name: embeddings.word_embeddings, size: $vocabulary, units: $width}\n"                    \
+  "  - positions: {name: embeddings.position_embeddings, size: 512}\n"                                       \
+  "  - embedding: {name: embeddings.token_type_embeddings, from: input, size: 2, units: $width, id: 0}\n"    \
+  "  - add: {name: embeddings.sum, from: [embeddings.position_embeddings, "                                  \
+  "embeddings.token_type_embeddings]}\n"                                                                     \
+  "  - " BERT_NORM(                                                                                          \
+      "embeddings.") "  - dropout: {name: embeddings.dropout, rate: $dropout}\n"                             \
+                     "  - repeat:\n"                                                                         \
+                     "      times: $depth\n"                                                                 \
+                     "      name: encoder.layer\n"                                                           \
+                     "      layers:\n"                                                                       \
+                     "        - attention: {name: attention, heads: $heads, dropout: $dropout, init: "       \
+                     "normal}\n"                                                                             \
+                     "        - dropout: {name: attention.drop, rate: $dropout}\n"                           \
+                     "        - add: {name: attention.sum, from: [input, attention.drop]}\n"                 \
+                     "        - " BERT_NORM(                                                                 \
+                         "attention.output.") "        - dense: {name: intermediate.dense, units: "          \
+                                              "$width*4, over: last, activation: gelu, init: normal}\n"      \
+                                              "        - dense: {name: output.dense, units: $width, over: "  \
+                                              "last, init: normal, dropout: $dropout}\n"                     \
+                                              "        - add: {name: output.sum, from: "                     \
+                                              "[attention.output.LayerNorm, output.dense]}\n"                \
+                                              "        - " BERT_NORM("output.")
+static const char bert[] = MODEL("[$context]", BERT);
+/* What was masked: a class for each place, by the rows of the word embeddings. */
+static const char bert_mlm[] = "loss: cross-entropy\n" MODEL(
     "[$context]",
-    "  - embedding: {name: embeddings.word_embeddings, size: $vocabulary, units: $width}\n"
-    "  - positions: {name: embeddings.position_embeddings, size: 512}\n"
-    "  - embedding: {name: embeddings.token_type_embeddings, from: input, size: 2, units: $width, id: 0}\n"
-    "  - add: {name: embeddings.sum, from: [embeddings.position_embeddings, "
-    "embeddings.token_type_embeddings]}\n"
-    "  - " BERT_NORM(
-        "embeddings.") "  - dropout: {name: embeddings.dropout, rate: $dropout}\n"
-                       "  - repeat:\n"
-                       "      times: $depth\n"
-                       "      name: encoder.layer\n"
-                       "      layers:\n"
-                       "        - attention: {name: attention, heads: $heads, dropout: $dropout, init: "
-                       "normal}\n"
-                       "        - dropout: {name: attention.drop, rate: $dropout}\n"
-                       "        - add: {name: attention.sum, from: [input, attention.drop]}\n"
-                       "        - " BERT_NORM(
-                           "attention.output.") "        - dense: {name: intermediate.dense, units: "
-                                                "$width*4, over: last, activation: gelu, init: normal}\n"
-                                                "        - dense: {name: output.dense, units: $width, over: "
-                                                "last, init: normal, dropout: $dropout}\n"
-                                                "        - add: {name: output.sum, from: "
-                                                "[attention.output.LayerNorm, output.dense]}\n"
-                                                "        - " BERT_NORM("output."));
+    BERT "  - dense: {name: cls.predictions.transform.dense, units: $width, over: last, activation: gelu, "
+         "init: normal}\n"
+         "  - " BERT_NORM("cls.predictions.transform.") "  - dense: {name: cls.predictions.decoder, units: "
+                                                        "$vocabulary, over: last, share: "
+                                                        "embeddings.word_embeddings}\n");
 /* Classes of a text: of its first token. */
 static const char bert_head[] = "  - global_pool: {name: first, kind: first}\n"
                                 "  - dense: {name: classifier, units: $classes, init: normal}\n"
@@ -250,6 +258,10 @@ static const preset_t presets[] = {
      .vocabulary = 30522, .dropout = 0.1},
     {"bert-base", bert, bert_head, .width = 768, .depth = {12}, .heads = 12, .context = 128,
      .vocabulary = 30522, .dropout = 0.1},
+    {"bert-small-mlm", bert_mlm, .width = 512, .depth = {4}, .heads = 8, .context = 128, .vocabulary = 30522,
+     .dropout = 0.1},
+    {"bert-base-mlm", bert_mlm, .width = 768, .depth = {12}, .heads = 12, .context = 128, .vocabulary = 30522,
+     .dropout = 0.1},
     {"resnet18", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
      .width = 64, .depth = {2, 2, 2, 2}, .expansion = 1},
     {"resnet34", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
@@ -261,8 +273,9 @@ static const preset_t presets[] = {
 };
 
 const char *const ls_preset_names[] = {
-    "mlp-medium", "mlp-large", "mlp-extreme", "lstm",     "gru",      "encoder",         "gpt-char", "gpt2",
-    "bert-small", "bert-base", "resnet18",    "resnet34", "resnet50", "efficientnet-b0", NULL};
+    "mlp-medium", "mlp-large",       "mlp-extreme", "lstm",           "gru",           "encoder",  "gpt-char",
+    "gpt2",       "bert-small",      "bert-base",   "bert-small-mlm", "bert-base-mlm", "resnet18", "resnet34",
+    "resnet50",   "efficientnet-b0", NULL};
 _Static_assert(LS_COUNT(presets) + 1 == LS_COUNT(ls_preset_names), "every preset has a name");
 
 #define SIZE(field)                                                                                          \

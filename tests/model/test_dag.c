@@ -88,6 +88,33 @@ static void shared_once_and_frozen(void **state) {
   release_model(&p);
 }
 
+/* The rows of an embedding, and a bias that nobody shares: it is frozen by its own name. */
+static void a_bias_beside_shared_rows(void **state) {
+  capture_t *c = *state;
+  parsed_t p;
+  ls_graph_t *graph;
+  parse_good(c,
+             "model:\n  input: [4]\n  loss: cross-entropy\n  freeze: [out.bias]\n  layers:\n"
+             "    - embedding: {name: e, size: 3, units: 5}\n"
+             "    - dense: {name: out, units: 3, over: last, share: e}\n",
+             &p);
+  assert_int_equal(ls_model_build(c->ctx, &p.model, 2, true, &graph), LS_OK);
+  assert_int_equal(ls_graph_param_count(graph), 3 * 5 + 3);
+  assert_int_equal(count_params(graph, true), 1);
+  assert_int_equal(ls_graph_find(graph, "out.weight"), -1);
+  const int rows = ls_graph_find(graph, "e.weight"), bias = ls_graph_find(graph, "out.bias");
+  int uses = 0;
+  for (int n = 0; n < graph->node_count; n++) {
+    const ls_graph_node_t *node = &graph->nodes[n];
+    uses +=
+        node->phase == LS_PHASE_FORWARD && node->in_count == 3 && node->in[1] == rows && node->in[2] == bias;
+  }
+  assert_true(bias >= 0 && uses == 1);
+  assert_true(ls_model_has_param(&p.model, "out.bias") && !ls_model_has_param(&p.model, "out.weight"));
+  ls_graph_destroy(graph);
+  release_model(&p);
+}
+
 /* Names that say the default change nothing: neither the graph nor what is saved. */
 static void a_chain_in_other_words(void **state) {
   capture_t *c = *state;
@@ -162,8 +189,6 @@ static const struct {
      "before gives (4, 5)"},
     {"    - embedding: {size: 3, units: 5}\n    - positions: {size: 3}\n",
      "f.yaml:6:7: model.layers.positions: size 3 is less than the sequence's 4 places"},
-    {"    - embedding: {size: 3, units: 5, name: e}\n    - dense: {units: 3, over: last, share: e}\n",
-     "f.yaml:6:44: model.layers.dense.share: `e` has 1 parameter"},
     {"    - dense: {units: 3, from: fc}\n", "f.yaml:5:31: model.layers.dense.from: no earlier layer is "
                                             "called `fc`; a layer with `name: fc` would be"},
     {"    - dense: {units: 3, name: body}\n    - dense: {units: 3, from: bodi}\n",
@@ -306,13 +331,9 @@ static void allocation_failures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(names_and_blocks),
-      TEST(shared_once_and_frozen),
-      TEST(a_chain_in_other_words),
-      TEST(saved_and_read_again),
-      TEST(refusals),
-      TEST(sizes_are_bounded),
-      TEST(allocation_failures),
+      TEST(names_and_blocks),       TEST(shared_once_and_frozen), TEST(a_bias_beside_shared_rows),
+      TEST(a_chain_in_other_words), TEST(saved_and_read_again),   TEST(refusals),
+      TEST(sizes_are_bounded),      TEST(allocation_failures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

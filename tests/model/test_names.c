@@ -78,6 +78,9 @@ static void test_a_head_has_no_prefix(void **state) {
   row = 0;
   assert_true(ls_names_find(map("hf-bert"), "embeddings.word_embeddings.weight", &row, &found) &&
               !found.bare);
+  row = 0;
+  assert_true(ls_names_find(map("hf-bert"), "cls.predictions.decoder.bias", &row, &found) && found.bare);
+  assert_string_equal(found.name[0], "cls.predictions.bias");
 }
 
 static void test_a_star_spans_no_dot(void **state) {

@@ -19,6 +19,8 @@ static const struct {
     {"gpt2", 1024, 1024 * 50257, 124439808, 12 * 4 + 1, 0, 1 + 12 * 2, 0},
     {"bert-small", 128, 128 * 512, 28500992, 4 * 4, 0, 1 + 4 * 2, 0},
     {"bert-base", 128, 128 * 768, 108891648, 12 * 4, 0, 1 + 12 * 2, 0},
+    {"bert-small-mlm", 128, 128 * 30522, 28500992 + 512 * 512 + 3 * 512 + 30522, 4 * 4 + 2, 0, 1 + 4 * 2, 0},
+    {"bert-base-mlm", 128, 128 * 30522, 109514298, 12 * 4 + 2, 0, 1 + 12 * 2, 0},
     {"resnet18", 224 * 224 * 3, 1000, 11689512, 1, 17, 0, 0},
     {"resnet34", 224 * 224 * 3, 1000, 21797672, 1, 33, 0, 0},
     {"resnet50", 224 * 224 * 3, 1000, 25557032, 1, 49, 0, 0},
@@ -41,7 +43,8 @@ static void sizes(void **state) {
     snprintf(text, sizeof text, "model: {preset: %s}\n", presets[i].name);
     assert_int_equal(parse_model(c, text, &p), LS_OK);
     assert_string_equal(p.model.preset, presets[i].name);
-    assert_int_equal(p.model.loss, strncmp(presets[i].name, "gpt", 3) == 0 || presets[i].outputs == 1000
+    assert_int_equal(p.model.loss, strncmp(presets[i].name, "gpt", 3) == 0 ||
+                                           strstr(presets[i].name, "mlm") || presets[i].outputs == 1000
                                        ? LS_LOSS_CROSS_ENTROPY
                                        : LS_LOSS_MSE);
     assert_int_equal(ls_model_inputs(&p.model), presets[i].inputs);

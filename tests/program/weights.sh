@@ -99,6 +99,9 @@ sizes=", classes: 2"
 preset bert-base hf-bert 'bert.embeddings.word_embeddings.weight 10,12' 'bert.embeddings.LayerNorm.bias 12' \
   'bert.encoder.layer.1.attention.self.key.weight 12,12' 'bert.encoder.layer.1.attention.output.dense.bias 12' \
   'bert.encoder.layer.0.intermediate.dense.weight 48,12' 'bert.encoder.layer.0.output.LayerNorm.weight 12' 'classifier.weight 2,12'
+sizes=
+preset bert-base-mlm hf-bert 'bert.embeddings.word_embeddings.weight 10,12' 'cls.predictions.transform.dense.weight 12,12' \
+  'cls.predictions.transform.LayerNorm.bias 12' 'cls.predictions.bias 10'
 
 expect 5 'gone.safetensors' train a.yaml --set model.weights=gone.safetensors
 expect 6 'none of its tensors belongs to this model' train a.yaml --set model.weights=hf-gpt2.safetensors \

@@ -109,7 +109,7 @@ static const ls_option_t common_rows[] = {
         ls_layer_common_t, share, .change = LS_CHANGE_MODEL, .optional = true,
         .help =
             "Name of an earlier layer of the same kind and sizes: both train the parameters of that layer. A "
-            "dense layer without bias may share the rows of an embedding."),
+            "dense layer may share the rows of an embedding; a bias is its own."),
     LS_OPTION(ls_layer_common_t, freeze, .change = LS_CHANGE_RUN, .initial = "false",
               .help = "Keep the initial or loaded values of the layer's parameters: no gradient, no "
                       "exchange, no update."),

@@ -23,10 +23,10 @@ static const ls_option_t embedding_rows[] = {
     LS_OPTION(embedding_t, init_std, .change = LS_CHANGE_IGNORED, .max = 100, .initial = "0.02",
               .help = "Standard deviation of the initial rows, which are normal; 0: zeros."),
 };
-static const ls_section_t embedding_section = LS_LAYER_SECTION(
-    "embedding", embedding_rows,
-    "Learned rows for whole numbers (tokens). It reads the model's input. A dense layer without bias "
-    "may share its weight.");
+static const ls_section_t embedding_section =
+    LS_LAYER_SECTION("embedding", embedding_rows,
+                     "Learned rows for whole numbers (tokens). It reads the model's input. A dense layer "
+                     "may share its weight.");
 
 static int64_t embedding_ids(const void *options) {
   const embedding_t *o = options;
