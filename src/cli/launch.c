@@ -41,7 +41,7 @@ typedef struct {
 
 /* Environment that Open MPI needs to run as root in a container, and to stay quiet on one node. Set only
  * where the user has not. */
-static void prepare_environment(cli_messages_t *messages) {
+static void prepare_environment(cli_messages_t *messages, const char *hosts) {
   if (geteuid() == 0) {
     static const char *const names[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                         "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
@@ -49,6 +49,9 @@ static void prepare_environment(cli_messages_t *messages) {
       setenv(names[i], "1", 0);
   }
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  /* Without shared memory the ranks of a host talk over TCP. Open MPI 5 asks the routes which interface leads to an
+   * address, and to one of this host none does but lo, which it leaves out: it compares addresses instead. */
+  if (!hosts) setenv("OMPI_MCA_reachable", "weighted", 0);
   char columns[16], own[16];
   snprintf(own, sizeof own, "%d", (int)getpid());
   setenv(CLI_ENV_LAUNCHER, own, 1);
@@ -222,7 +225,7 @@ static ls_status_t launch(ls_ctx_t *ctx, ls_arena_t *arena, const cli_args_t *ar
   char self[PATH_MAX], count[16];
   const cli_launcher_t *launcher;
   if (!ls_process_program(self)) return ls_fail_errno(ctx, "cannot find this program's path");
-  prepare_environment(args->messages);
+  prepare_environment(args->messages, hosts);
   status = cli_launcher_find(ctx, ranks, &launcher);
   if (status != LS_OK) return status;
   snprintf(count, sizeof count, "%d", ranks);

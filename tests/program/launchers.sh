@@ -35,6 +35,9 @@ launcher 'mpirun (Open MPI) 5.0.7'
 "$program" train "$work/c.yaml"
 called '^--map-by :OVERSUBSCRIBE --bind-to none -np 2 '
 if grep -q -e ' -q ' "$work/called"; then fail "Open MPI 5 refuses -q"; fi
+# one_host_is_reachable_without_shared_memory: Open MPI 5's ranks of one host found no way over TCP to each other
+launcher 'mpirun (Open MPI) 5.0.7' '[ "$OMPI_MCA_reachable" = weighted ]'
+"$program" train "$work/c.yaml" || fail "Open MPI 5 is not told how ranks of one host reach each other"
 launcher 'HYDRA build details:'
 expect 7 'mpirun is that of MPICH (Hydra).*put the mpirun of Open MPI first on PATH' train "$work/c.yaml"
 launcher 'Intel(R) MPI Library for Linux* OS, Version 2021.11'
