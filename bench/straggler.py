@@ -3,7 +3,7 @@
 
 Trains with 2 bound CPU ranks RUNS times (default 50) with a rank whose steps take PERCENT (default 11) longer from a step on,
 and RUNS times without. Looks at the records of the event log, one each 10 ms, from some hundred steps before the slow step on.
-The first record that names the slowed rank counts. A run without one in which a record names a rank has a false alarm. Those
+The first record that names the slowed rank counts, and none where one before the slow step named anybody. A run without one in which a record names a rank has a false alarm. Those
 whose only causes are "other load" and "slower processor" are counted apart: then the processor was slower, not the rank.
 
 Each process needs a processor of its own, and one that is as fast at all times: on a machine with other work, or a virtual one
@@ -68,8 +68,9 @@ def main():
         lines = records(options.program, fault, slow_from // 2, steps)
         named = [line for line in lines if line.get("straggler") == 1]
         if slow:
-            early += any(line["step"] < slow_from for line in named)
-            right = [line for line in named if line["step"] >= slow_from and line["straggler_rank"] == 1]
+            before = any(line["step"] < slow_from for line in named)
+            early += before
+            right = [line for line in named if not before and line["straggler_rank"] == 1]
             after.append(right[0]["step"] - slow_from if right else steps)
             ratios += [line["straggler_ratio"] for line in lines[-1:] if "straggler_ratio" in line]
             causes += [cause(line) for line in right[:1]]
