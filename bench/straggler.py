@@ -3,8 +3,9 @@
 
 Trains with 2 bound CPU ranks RUNS times (default 50) with a rank whose steps take PERCENT (default 11) longer from a step on,
 and RUNS times without. Looks at the records of the event log, one each 10 ms, from some hundred steps before the slow step on.
-The first record that names the slowed rank counts, and none where one before the slow step named anybody. A run without one in which a record names a rank has a false alarm. Those
-whose only causes are "other load" and "slower processor" are counted apart: then the processor was slower, not the rank.
+The first record that names the slowed rank counts, and none where one before the slow step named anybody. A run without one in
+which a record names a rank has a false alarm. Those whose only causes are "other load" and "slower processor" are counted
+apart: then the processor was slower, not the rank.
 
 Each process needs a processor of its own, and one that is as fast at all times: on a machine with other work, or a virtual one
 that shares its cores, the figures say little. --paced takes that speed out: each rank's steps, whose computation takes about
