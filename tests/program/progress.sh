@@ -31,10 +31,9 @@ on_terminal() {
   shift 2
   : >"$work/screen"
   {
-    tries=0
-    until grep -q 'loss' "$work/screen" || [ $tries = 300 ]; do sleep 0.1; tries=$((tries + 1)); done
+    until grep -q 'loss\|error' "$work/screen" || ! kill -0 $$; do sleep 0.1; done
     [ "$interrupt" = no ] || printf '\003'
-    until grep -q 'whole run\|error' "$work/screen" || [ $tries = 600 ]; do sleep 0.1; tries=$((tries + 1)); done
+    until grep -q 'whole run\|error' "$work/screen" || ! kill -0 $$; do sleep 0.1; done
   } | script -qefc "stty cols $columns; '$program' train '$work/run.yaml' $*" "$work/screen" >/dev/null || true
   tr '\r' '\n' <"$work/screen" | grep -a 'loss.*%\|%.*loss' | grep -a '^ *[0-9]* %  ' >"$work/lines" ||
     fail "no progress on a terminal: $(cat "$work/screen")"
