@@ -32,6 +32,10 @@ static const ls_option_t model_rows[] = {
     SIZE(features, 1 << 20, "values of a place; channels of an image"),
     SIZE(classes, 1 << 20, "outputs; bert has none by itself, and then gives [T, width]"),
     SIZE(image, 1 << 14, "height and width of its images"),
+    LS_OPTION(
+        ls_model_config_t, separator, .change = LS_CHANGE_IGNORED, .min = -1, .max = 1 << 24, .initial = "-1",
+        .help = "Of bert: token that ends a text ([SEP], 102); what follows the first has the second row "
+                "of token types; -1: a sample is one text."),
     LS_OPTION(ls_model_config_t, dropout, .change = LS_CHANGE_IGNORED, .min = -1, .max = 0.99,
               .initial = "-1", .help = "Of a preset with attention: its dropout; -1: its own."),
     LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,
@@ -141,8 +145,8 @@ static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, bool has_loss, 
   return status;
 }
 
-static const char *const size_names[] = {"width",    "depth",   "heads", "context", "vocabulary",
-                                         "features", "classes", "image", "dropout", NULL};
+static const char *const size_names[] = {"width",   "depth", "heads",     "context", "vocabulary", "features",
+                                         "classes", "image", "separator", "dropout", NULL};
 
 /* Sizes that the preset, or a list of layers, does not have. */
 static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_model_config_t *model) {

@@ -50,6 +50,7 @@ typedef struct {
   const char *preset;    /* NULL or its name; layers and input are then filled from it */
   int loss;              /* ls_loss_kind_t */
   double label_smoothing, huber_delta;
+  int64_t separator;                                            /* of a preset of texts; -1: there is none */
   double dropout;                                               /* of a preset; < 0: its own */
   double width;                                                 /* .. 0: its own */
   ls_floats_t depth;                                            /* .. empty, 0: its own */

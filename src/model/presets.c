@@ -54,7 +54,8 @@ static const char encoder[] =
 #define BERT                                                                                                 \
   "  - embedding: {name: embeddings.word_embeddings, size: $vocabulary, units: $width}\n"                    \
   "  - positions: {name: embeddings.position_embeddings, size: 512}\n"                                       \
-  "  - embedding: {name: embeddings.token_type_embeddings, from: input, size: 2, units: $width, id: 0}\n"    \
+  "  - embedding: {name: embeddings.token_type_embeddings, from: input, size: 2, units: $width, id: 0, "     \
+  "separator: $separator}\n"                                                                                 \
   "  - add: {name: embeddings.sum, from: [embeddings.position_embeddings, "                                  \
   "embeddings.token_type_embeddings]}\n"                                                                     \
   "  - " BERT_NORM(                                                                                          \
@@ -327,6 +328,7 @@ static double value_of(const preset_t *preset, const ls_model_config_t *model, c
       memcpy(&own, (const char *)preset + sizes[i].own, sizeof own);
       return (double)(given > 0 ? given : own);
     }
+  if (*name == 's') return (double)model->separator;
   if (*name == 'w') return width_of(preset, model);
   if (strncmp(name, "de", 2) == 0) return depth_of(preset, model, 0);
   return *name == 'd' ? dropout_of(preset, model)

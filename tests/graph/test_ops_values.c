@@ -187,6 +187,19 @@ static void test_dropout_mask(void **state) {
     }
 }
 
+/* The separator belongs to the text that it ends; texts behind the last row share it. */
+static void test_segments_begin_behind_a_separator(void **state) {
+  (void)state;
+  enum { ROWS = 2, PLACES = 7, SEPARATOR = 9 };
+  uint8_t ids[ROWS * PLACES] = {1, 2, 9, 3, 9, 4, 9, 9, 9, 9, 9, 0, 1, 2};
+  const int32_t want[ROWS * PLACES] = {0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1};
+  int32_t got[ROWS * PLACES];
+  const ls_attrs_t attrs = {.i = {SEPARATOR, 0, 1}};
+  ls_tensor_t in[] = {{ids, LS_SHAPE(LS_U8, ROWS, PLACES)}}, out = {got, LS_SHAPE(LS_I32, ROWS, PLACES)};
+  assert_int_equal(run_op(&ls_op_segments, &attrs, in, &out), LS_OK);
+  assert_memory_equal(got, want, sizeof want);
+}
+
 /* Splitting a batch over ranks gives the same mask, row by row. */
 static void test_dropout_does_not_depend_on_the_split(void **state) {
   (void)state;
@@ -349,6 +362,7 @@ int main(void) {
       cmocka_unit_test(test_mse),
       cmocka_unit_test(test_losses_let_nan_through),
       cmocka_unit_test(test_dropout_mask),
+      cmocka_unit_test(test_segments_begin_behind_a_separator),
       cmocka_unit_test(test_dropout_does_not_depend_on_the_split),
       cmocka_unit_test(test_dropout_keeps_equality),
       cmocka_unit_test(test_dropout_rate),

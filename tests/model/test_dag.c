@@ -189,6 +189,8 @@ static const struct {
      "before gives (4, 5)"},
     {"    - embedding: {size: 3, units: 5}\n    - positions: {size: 3}\n",
      "f.yaml:6:7: model.layers.positions: size 3 is less than the sequence's 4 places"},
+    {"    - embedding: {size: 3, units: 5, id: 4, separator: 1}\n",
+     "f.yaml:5:7: model.layers.embedding: id 4 is no row of 3"},
     {"    - dense: {units: 3, from: fc}\n", "f.yaml:5:31: model.layers.dense.from: no earlier layer is "
                                             "called `fc`; a layer with `name: fc` would be"},
     {"    - dense: {units: 3, name: body}\n    - dense: {units: 3, from: bodi}\n",

@@ -155,6 +155,26 @@ static void of_other_sizes(void **state) {
   }
 }
 
+/* A separator changes no parameters: the rows of both types are there in any case. */
+static void two_texts_of_bert(void **state) {
+  capture_t *c = *state;
+  static const struct {
+    const char *text;
+    int segments;
+  } rows[] = {{"model: {preset: bert-small}\n", 0}, {"model: {preset: bert-small, separator: 102}\n", 1}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    parsed_t p;
+    ls_graph_t *graph;
+    assert_int_equal(parse_model(c, rows[i].text, &p), LS_OK);
+    assert_int_equal(ls_model_build(c->ctx, &p.model, 1, true, &graph), LS_OK);
+    assert_int_equal(count_ops(graph, "segments"), rows[i].segments);
+    assert_int_equal(ls_graph_param_count(graph), 28500992);
+    assert_int_equal(ls_model_ids(&p.model), 30522);
+    ls_graph_destroy(graph);
+    release_model(&p);
+  }
+}
+
 static void dropout_0_ends_stochastic_depth(void **state) {
   capture_t *c = *state;
   static const struct {
@@ -181,6 +201,7 @@ static void sizes_that_do_not_fit(void **state) {
       {"model: {input: 4, loss: mse, depth: 2, layers: [dense: {units: 2}]}\n",
        "f.yaml:1:30: model.depth: it changes a preset; the layers below have their own sizes"},
       {"model: {preset: gpt2, heads: 7}\n", "gpt2:"},
+      {"model: {preset: gpt2, separator: 7}\n", "f.yaml:1:23: model.separator: gpt2 has no such size"},
       {"model: {preset: gpt2, width: 76.5}\n", "f.yaml:1:23: model.width: gpt2 takes whole numbers"},
       {"model: {preset: lstm, depth: [2, 2]}\n", "f.yaml:1:23: model.depth: lstm takes one number"},
       {"model: {preset: resnet18, depth: [2, 2.5, 2, 2]}\n",
@@ -210,6 +231,7 @@ int main(void) {
                                      TEST(few_casts_in_16_bits),
                                      TEST(with_another_loss),
                                      TEST(of_other_sizes),
+                                     TEST(two_texts_of_bert),
                                      TEST(dropout_0_ends_stochastic_depth),
                                      TEST(sizes_that_do_not_fit)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -276,6 +276,37 @@ static void test_group_norm_trains_alike_in_parts(void **state) {
   }
 }
 
+/* Which text a place belongs to decides: the network has nothing else. The separator ends the first at any place, and two
+ * ranks give the same bits. */
+static void test_two_texts_are_told_apart(void **state) {
+  (void)state;
+  enum { ROWS = 64, PLACES = 5, SEPARATOR = 3 };
+  static const char text[] = "model: {input: [5], loss: mse, layers: [{embedding: {name: type, size: 2, "
+                             "units: 1, id: 0, separator: 3, "
+                             "init_std: 0}}, {global_pool: {kind: mean}}, {dense: {units: 1}}]}\n"
+                             "data: {kind: synthetic, validation: 0.25}\n"
+                             "train: {batch: 16, steps: 400, optimizer: {name: adam, lr: 0.05}}\n"
+                             "parallel: {strategy: ddp, backend: cpu, threads: 1, reproducible: true}\n";
+  float x[ROWS * PLACES], y[ROWS];
+  for (int i = 0; i < ROWS; i++) {
+    const int at = i * 7 % PLACES;
+    for (int t = 0; t < PLACES; t++)
+      x[i * PLACES + t] = (float)(t == at ? SEPARATOR : (i + t) % 3);
+    y[i] = (float)(PLACES - 1 - at);
+  }
+  ls_data_memory_t memory = {.rows = ROWS, .inputs = PLACES, .outputs = 1, .features = x, .targets = y};
+  char first[33];
+  for (int ranks = 1; ranks <= 2; ranks++) {
+    sim_result_t result;
+    sim_train(&(sim_run_t){.text = text, .ranks = ranks, .memory = &memory}, &result);
+    assert_string_equal(result.error, "");
+    assert_true(result.loss[0] > 1 && result.report.val_loss < 1e-2);
+    if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
+    assert_string_equal(result.hash[0], first);
+    ls_free(result.param);
+  }
+}
+
 /* Masks follow (seed, place in the stream of samples): ranks share a batch's, and a resumed run goes on with its own. */
 static void test_masks_are_the_same_on_any_ranks_and_after_a_stop(void **state) {
   (void)state;
@@ -331,6 +362,7 @@ int main(void) {
       cmocka_unit_test(test_targets_in_padding_are_ignored),
       cmocka_unit_test(test_what_padding_cannot_do_is_refused),
       cmocka_unit_test(test_group_norm_trains_alike_in_parts),
+      cmocka_unit_test(test_two_texts_are_told_apart),
       cmocka_unit_test(test_masks_are_the_same_on_any_ranks_and_after_a_stop),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,5 +1,5 @@
-// Samples that end before their last place: lengths, targets, pooling, and attention that leaves their padding out, plain: a
-// warp for each query or key.
+// Samples that end before their last place, or hold several texts: lengths, segments, targets, pooling, and attention that
+// leaves their padding out, plain: a warp for each query or key.
 #include "device/cuda/block.cuh"
 #include "device/cuda/element.h"
 
@@ -32,21 +32,53 @@ template <class T> static void launch_lengths(ls_stream_t *stream, args_t args) 
       (double)args->attrs->i[0]);
 }
 
-static ls_status_t lengths(ls_stream_t *stream, args_t args) {
-  switch (args->in[0].shape.dtype) {
-  case LS_U8:
-    launch_lengths<uint8_t>(stream, args);
-    break;
-  case LS_U16:
-    launch_lengths<uint16_t>(stream, args);
-    break;
-  case LS_I32:
-    launch_lengths<int32_t>(stream, args);
-    break;
-  default:
-    launch_lengths<float>(stream, args);
+template <class T>
+__global__ void segments_kernel(const T *ids, int32_t *segment, int64_t rows, int64_t places,
+                                double separator, int64_t first, int64_t last) {
+  int lane = threadIdx.x % WARP;
+  for (int64_t r = thread_index() / WARP; r < rows; r += thread_count() / WARP) {
+    int64_t before = first;
+    for (int64_t begin = 0; begin < places; begin += WARP) {
+      int64_t k = begin + lane;
+      unsigned found = __ballot_sync(0xffffffffu, k < places && (double)ids[r * places + k] == separator);
+      int64_t at = before + __popc(found & ((1u << lane) - 1));
+      if (k < places) segment[r * places + k] = (int32_t)(at < last ? at : last);
+      before += __popc(found);
+    }
   }
+}
+
+template <class T> static void launch_segments(ls_stream_t *stream, args_t args) {
+  int64_t rows = in_rows(args, 0);
+  const int64_t *i = args->attrs->i;
+  segments_kernel<T><<<grid_for(rows, WARPS, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+      (const T *)args->in[0].data, (int32_t *)args->out[0].data, rows, in_width(args, 0), (double)i[0], i[1],
+      i[2]);
+}
+
+#define BY_IDS(launch)                                                                                       \
+  switch (args->in[0].shape.dtype) {                                                                         \
+  case LS_U8:                                                                                                \
+    launch<uint8_t>(stream, args);                                                                           \
+    break;                                                                                                   \
+  case LS_U16:                                                                                               \
+    launch<uint16_t>(stream, args);                                                                          \
+    break;                                                                                                   \
+  case LS_I32:                                                                                               \
+    launch<int32_t>(stream, args);                                                                           \
+    break;                                                                                                   \
+  default:                                                                                                   \
+    launch<float>(stream, args);                                                                             \
+  }
+
+static ls_status_t lengths(ls_stream_t *stream, args_t args) {
+  BY_IDS(launch_lengths)
   return launched(stream, "lengths");
+}
+
+static ls_status_t segments(ls_stream_t *stream, args_t args) {
+  BY_IDS(launch_segments)
+  return launched(stream, "segments");
 }
 
 __global__ void mask_targets_kernel(const int32_t *target, const int32_t *lengths, int32_t *to, int64_t count,
@@ -261,6 +293,7 @@ static ls_status_t attention_padded_dx(ls_stream_t *stream, args_t args) {
 }
 
 const ls_kernel_row_t ls_cuda_padding_rows[] = {{"lengths", lengths},
+                                                {"segments", segments},
                                                 {"mask_targets", mask_targets},
                                                 {"pool_valid", pool_valid},
                                                 {"pool_valid_dx", pool_valid_dx},

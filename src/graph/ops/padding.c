@@ -48,6 +48,26 @@ static ls_status_t lengths_forward(ls_stream_t *stream, const ls_kernel_args_t *
   return LS_OK;
 }
 
+static ls_status_t segments_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                  ls_shape_t *out) {
+  (void)attrs;
+  out[0] = in[0];
+  out[0].dtype = LS_I32;
+  return ls_rule_tensor(ctx, "segments", "ids", &in[0], in[0].dtype, 2, 2);
+}
+
+static ls_status_t segments_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const int64_t rows = ls_in_shape(args, 0)->dim[0], places = ls_in_shape(args, 0)->dim[1];
+  const int64_t separator = args->attrs->i[0], first = args->attrs->i[1], last = args->attrs->i[2];
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t t = 0, at = first; t < places; t++) {
+      ((int32_t *)args->out[0].data)[r * places + t] = (int32_t)at;
+      at += at < last && id_at(&args->in[0], r * places + t) == (double)separator;
+    }
+  return LS_OK;
+}
+
 static ls_status_t mask_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   (void)attrs;
   out[0] = in[0];
@@ -133,6 +153,16 @@ static const ls_op_case_t lengths_cases[] = {
     LENGTHS_CASE("words", LS_U16, 2, 9, 7),  LENGTHS_CASE("all padding", LS_I32, 1, 5, 3),
     LENGTHS_CASE("many", LS_I32, 2, 300, 6), {"floats", 1, {LS_CASE_F32(0, 0, 3, 4)}, {.i = {0}}, 0, 0},
 };
+#define SEGMENTS_CASE(label, dtype, ids, n, t, last)                                                         \
+  { label, 1, {LS_CASE_WHOLE(dtype, ids, n, t)}, {.i = {1, 0, last}}, 0, 0 }
+static const ls_op_case_t segments_cases[] = {
+    SEGMENTS_CASE("one", LS_I32, 2, 1, 1, 1),
+    SEGMENTS_CASE("two texts", LS_U8, 9, 37, 65, 1),
+    SEGMENTS_CASE("words", LS_U16, 5, 9, 7, 3),
+    SEGMENTS_CASE("many", LS_I32, 3, 300, 131, 1000),
+    SEGMENTS_CASE("none", LS_I32, 1, 5, 3, 1),
+    {"floats", 1, {LS_CASE_F32(0, 0, 3, 4)}, {.i = {0, 2, 5}}, 0, 0},
+};
 #define MASK_CASE(label, n, t)                                                                               \
   { label, 2, {LS_CASE_WHOLE(LS_I32, 9, n, t), LS_CASE_CLASS(n, (t) + 1)}, {.i = {-1}}, 0, 0 }
 static const ls_op_case_t mask_cases[] = {MASK_CASE("one", 1, 1), MASK_CASE("odd", 7, 5),
@@ -159,6 +189,7 @@ static const ls_op_case_t pool_dx_cases[] = {
                       .flops_each = 1,                                                                       \
                       __VA_ARGS__};
 PADDING_ROW(ls_op_lengths, "lengths", 1, lengths_shape, lengths_forward, LS_CASES(lengths_cases))
+PADDING_ROW(ls_op_segments, "segments", 1, segments_shape, segments_forward, LS_CASES(segments_cases))
 PADDING_ROW(ls_op_mask_targets, "mask_targets", 2, mask_shape, mask_forward, LS_CASES(mask_cases))
 PADDING_ROW(ls_op_pool_valid, "pool_valid", 2, pool_shape, pool_forward, .backward = pool_backward,
             LS_CASES(pool_cases))

@@ -6,7 +6,7 @@
 
 typedef struct {
   ls_layer_common_t common;
-  int64_t size, units, id;
+  int64_t size, units, id, separator;
   double init_std;
 } embedding_t;
 LS_LAYER_FITS(embedding_t);
@@ -20,6 +20,11 @@ static const ls_option_t embedding_rows[] = {
         embedding_t, id, .change = LS_CHANGE_MODEL, .min = -1, .max = 1 << 24, .initial = "-1",
         .help = "Row of every position, whatever the sample holds (BERT's token types, where a sample is one "
                 "text); -1: the sample's own numbers."),
+    LS_OPTION(
+        embedding_t, separator, .change = LS_CHANGE_MODEL, .min = -1, .max = 1 << 24, .initial = "-1",
+        .help =
+            "Token behind which the next row begins (BERT's token types of two texts, with its [SEP], 102): "
+            "row id, or 0, up to the first one, at last the last row; -1: there is none."),
     LS_OPTION(embedding_t, init_std, .change = LS_CHANGE_IGNORED, .max = 100, .initial = "0.02",
               .help = "Standard deviation of the initial rows, which are normal; 0: zeros."),
 };
@@ -30,7 +35,7 @@ static const ls_section_t embedding_section =
 
 static int64_t embedding_ids(const void *options) {
   const embedding_t *o = options;
-  return o->id < 0 ? o->size : INT64_MAX;
+  return o->id < 0 && o->separator < 0 ? o->size : INT64_MAX;
 }
 
 static bool embedding_takes(const void *options, const ls_shape_t *sample, int count,
@@ -39,9 +44,11 @@ static bool embedding_takes(const void *options, const ls_shape_t *sample, int c
   const embedding_t *o = options;
   if (o->id >= o->size)
     snprintf(why, LS_LAYER_WHY_BYTES, "id %lld is no row of %lld", (long long)o->id, (long long)o->size);
+  else if (o->separator >= 0)
+    snprintf(why, LS_LAYER_WHY_BYTES, "separator: a sample [T] is needed");
   else
     snprintf(why, LS_LAYER_WHY_BYTES, "a sample of at most %d dimensions is needed", LS_DIMS_MAX - 2);
-  return o->id < o->size && sample->rank <= LS_DIMS_MAX - 2;
+  return o->id < o->size && sample->rank <= (o->separator < 0 ? LS_DIMS_MAX - 2 : 1);
 }
 
 static ls_shape_t embedding_shape(const void *options, const ls_shape_t *sample, int count) {
@@ -65,7 +72,10 @@ static int embedding_params(const void *options, const ls_shape_t *sample, ls_la
 static ls_tensor_id_t embedding_build(ls_layer_builder_t *b, const void *options) {
   const embedding_t *o = options;
   ls_tensor_id_t in[] = {b->in[0], b->param[0]};
-  if (o->id >= 0) {
+  if (o->separator >= 0) {
+    const ls_attrs_t rows = {.i = {o->separator, o->id < 0 ? 0 : o->id, o->size - 1}};
+    in[0] = ls_graph_op(b->graph, &ls_op_segments, &rows, 1, in, NULL);
+  } else if (o->id >= 0) {
     const ls_attrs_t same = {.i = {b->rows * ls_shape_count(b->sample)}, .f = {(double)o->id}};
     in[0] = ls_layer_as(b, ls_graph_op(b->graph, &ls_op_fill, &same, 0, NULL, NULL), b->sample);
   }
