@@ -144,10 +144,12 @@ grep -q 'would be chosen: .*; measured while other programs took 100 % of the pr
 [ "$(field "$work/out" busy_share)" = 1.0 ] || fail "busy_share: $(field "$work/out" busy_share)"
 grep -q 'warning: the machine was busy' "$work/err" || fail "no warning beside JSON"
 # Reproducible: the schedules of shards are priced, and the rows' commands end in the same bits.
-"$program" plan "$config" --set parallel.reproducible=true --set parallel.shards=4 --json >"$work/bits.json" ||
-  fail "plan of a reproducible step"
+all_priced() {
+  plan "$work/bits.json" "$config" --set parallel.reproducible=true --set parallel.shards=4 --json
+  ! grep -q '"priced": false' "$work/bits.json"
+}
+wait_until "the prices of reproducible steps" all_priced
 ! grep -q '"shards": 0' "$work/bits.json" || fail "candidates without shards"
-! grep -q '"priced": false' "$work/bits.json" || fail "not all priced: $(cat "$work/bits.json")"
 sed -n 's/^ *"command": "\(.* train .*\)"$/\1/p' "$work/bits.json" >"$work/commands"
 [ -s "$work/commands" ] || fail "reproducible rows without commands"
 while read -r command; do
