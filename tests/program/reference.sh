@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs/config.md is what the program's own rows say.
+# docs/config.md is what the program's own rows say; what the README's commands read is there.
 set -eu
 . "$(dirname "$0")/lib.sh"
 {
@@ -11,3 +11,7 @@ set -eu
 } >"$work/config.md"
 diff -u "$source_dir/docs/config.md" "$work/config.md" ||
   fail "docs/config.md is out of date: write it anew from lockstep help config"
+# readme_reads_what_is_there: one of its commands predicted from a file that nobody has
+sed -n 's/^    lockstep //p' "$source_dir/README.md" | grep -oE '(^| )(--input +|examples/)[^ ]+' | sed 's/.* //' >"$work/read"
+[ -s "$work/read" ] || fail "the README's commands read nothing"
+while read -r file; do [ -e "$source_dir/$file" ] || fail "README.md: no $file in the repository"; done <"$work/read"
