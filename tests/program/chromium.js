@@ -52,7 +52,7 @@ async function open(program = process.env.CHROMIUM || 'chromium') {
       return result.value;
     };
     // Until the expression is true; says what was waited for.
-    const until = async (text, limit_s = 20) => {
+    const until = async (text, limit_s = 60) => {
       const limit = Date.now() + 1000 * limit_s;
       while (!(await value(text).catch(() => false))) { // false while a page is loaded
         if (Date.now() > limit) throw new Error(`did not come true: ${text}`);

@@ -107,12 +107,13 @@ sed -n 's/.*"noticed_unix_s": \([0-9.]*\).*/\1/p' "$work/first/monitor/supervise
 
 # by IPv6: a rank on another host is slow, and named; then it hangs: its collectives and threads are in the report
 export LOCKSTEP_FAULT="slow 3 10 always"
-supervised hung --set supervise.hang_s=$time --set supervise.restarts.most=0 --set train.steps=1000000 --set monitor.every_s=0.1 \
+supervised hung --set supervise.hang_s=$((5 * time)) --set supervise.restarts.most=0 --set train.steps=1000000 --set monitor.every_s=0.1 \
   --set 'parallel.hosts=[{name: "fd00::1", slots: 3}, {name: "[fd00::2]"}]'
 unset LOCKSTEP_FAULT
 named() { said 'straggler is 1, straggler_rank 3, '; }
 wait_until "a word of the rank that is slow on another host" named
 pid=$(on 2 sh -c "grep -als OMPI_COMM_WORLD_RANK=3 /proc/[0-9]*/environ" | sed 's|/proc/\([0-9]*\)/.*|\1|;q')
+[ -n "$pid" ] || fail "hung: no rank 3 to stop: $(cat "$work/err")"
 on 2 kill -STOP "$pid"
 wait_until "the end of the run that hangs" over
 for i in 1 2; do
