@@ -49,7 +49,8 @@ static void time_one(int accumulate, int64_t rows) {
   assert_int_equal(timing.rows, rows);
   assert_true(timing.period.ns == timing.step.ns);
   double sum_ns = check_whole(&timing); /* of all micro-batches, and of them alone */
-  assert_true(sum_ns > 0.1 * timing.step.low_ns && sum_ns < 1.5 * timing.step.low_ns);
+  assert_true(sum_ns > 0 &&
+              sum_ns < 1.5 * timing.step.low_ns); /* a step may be interrupted between its tasks */
   ls_timing_release(&timing);
 }
 

@@ -8,15 +8,18 @@ export OMPI_MCA_odls_base_sigkill_timeout=0
 cat >"$work/c.yaml" <<'Y'
 model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
 data: {kind: synthetic, samples: 2000, validation: 0.1}
-train: {batch: 32, steps: STEPS, evaluate_every: 0, optimizer: {name: adam}, checkpoint: {dir: DIR, every_steps: 500}}
+train: {batch: 32, steps: STEPS, evaluate_every: 0, optimizer: {name: adam}, checkpoint: {dir: DIR, every_steps: EVERY}}
 parallel: {strategy: ddp, ranks: 2, backend: cpu, threads: 1, deadline_s: 20}
 Y
-sed "s#DIR#$work/probe#; s#STEPS#2000#" "$work/c.yaml" >"$work/probe.yaml"
+configure() { # NAME STEPS: saves about 60 times, however fast this machine is
+  sed "s#DIR#$work/$1#; s#STEPS#$2#; s#EVERY#$(($2 / 60 + 1))#" "$work/c.yaml" >"$work/$1.yaml"
+}
+configure probe 2000
 "$program" train "$work/probe.yaml" --quiet --json >"$work/probe.json"
 # about two seconds of steps, if the machine stays as it is: a life that reaches the end begins anew
 steps=$(awk -v rate="$(field "$work/probe.json" samples_per_s)" 'BEGIN { printf "%d", 2 * rate / 32 }')
-sed "s#DIR#$work/whole#; s#STEPS#$steps#" "$work/c.yaml" >"$work/whole.yaml"
-sed "s#DIR#$work/killed#; s#STEPS#$steps#" "$work/c.yaml" >"$work/killed.yaml"
+configure whole "$steps"
+configure killed "$steps"
 
 "$program" train "$work/whole.yaml" --quiet --json >"$work/whole.json"
 want=$(field "$work/whole.json" params_xxh3)
@@ -32,7 +35,7 @@ saved() {
   [ "$(newest)" != "$before" ] || ! kill -0 $pid 2>/dev/null
 }
 kills=0 lives=0
-while [ $kills -lt "$all" ]; do
+while [ $kills -lt "$all" ] || [ -z "$(newest)" ]; do # the last one leaves a checkpoint to resume from
   lives=$((lives + 1))
   before=$(newest)
   "$program" train "$work/killed.yaml" --resume --quiet --json >"$work/killed.json" 2>>"$work/log" &
