@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 GRID = [("mlp-medium", [32, 1024, 16384]), ("mlp-large", [8, 512, 4096]), ("mlp-extreme", [32, 2048]), ("resnet18", [2, 4]),
-        ("efficientnet-b0", [2, 4]), ("resnet50", [2])]
+        ("efficientnet-b0", [2, 4]), ("resnet50", [2]), ("lstm", [8, 64, 256]), ("gru", [8, 64, 256]), ("gpt-char", [2, 8])]
 GPU_GRID = [("mlp-medium", [32, 16384, 65536]), ("mlp-large", [8, 4096, 65536]), ("mlp-extreme", [32, 2048, 16384])]
 
 

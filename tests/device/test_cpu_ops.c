@@ -1,5 +1,6 @@
 /* The tuned kernels other than products, for every instruction set of this CPU, against double precision:
  * sizes around every vector, poisoned and fenced outputs, in place, and over threads. */
+#include "device/chain.h"
 #include "kernel_test.h"
 
 static const int64_t counts[] = {1,  2,  3,  4,  5,  7,   8,   15,  16,   17,
@@ -522,7 +523,8 @@ static void run_chain(bed_t *bed, const chain_case_t *c, int64_t h, int64_t firs
                       float *const *in, float *const *out) {
   ls_tensor_t from[5], to[3];
   const ls_attrs_t attrs = {.i = {back}};
-  float *scratch = guarded(c->gates * h * ((h + 15) / 16 * 16) + (2 * n + 2) * h);
+  const int64_t scratch_floats = ls_chain_packed_floats(c->gates, h) + ls_chain_carried_floats(n, h);
+  float *scratch = guarded(scratch_floats);
   for (int i = 0; i < c->in_count; i++)
     from[i] = i == c->w      ? (ls_tensor_t){in[i], LS_SHAPE(LS_F32, c->gates * h, h)}
               : !c->width[i] ? (ls_tensor_t){in[i], LS_SHAPE(LS_F32, h)}
@@ -538,7 +540,7 @@ static void run_chain(bed_t *bed, const chain_case_t *c, int64_t h, int64_t firs
                               .out = to,
                               .out_count = c->out_count,
                               .scratch = scratch});
-  guarded_check(scratch, c->gates * h * ((h + 15) / 16 * 16) + (2 * n + 2) * h);
+  guarded_check(scratch, scratch_floats);
   guarded_free(scratch);
 }
 
@@ -588,9 +590,42 @@ static void bits_of_a_chain_depend_on_its_sample_alone(void **state) {
   on_every_instruction_set(chain_body);
 }
 
+/* ---- what libraries hold ---- */
+
+static int64_t held(const char *op, int threads, ls_dtype_t dtype, int64_t rows, int64_t in, int64_t out) {
+  const bool y = strcmp(op, "linear") == 0, dwb = strcmp(op, "linear_dwb") == 0;
+  ls_tensor_t from[] = {{NULL, LS_SHAPE(dtype, rows, y ? in : out)},
+                        {NULL, LS_SHAPE(dtype, dwb ? rows : out, in)}};
+  const ls_device_options_t options = {.threads = threads};
+  return ls_backend_cpu.device->scratch(&options, op, &(ls_kernel_args_t){.in = from, .in_count = 2})
+      .packed_bytes;
+}
+
+/* A product of many rows counted as packed whole, twice: a step of an LSTM or GRU was predicted up to 20 % too large. */
+static void products_of_many_rows_hold_no_more_than_the_librarys_blocks(void **state) {
+  (void)state;
+  enum { MIB = 1 << 20 };
+  static const char *const ops[] = {"linear", "linear_dx", "linear_dwb"};
+  if (ls_cpu_gemm_few_rows(ls_simd_pick()).y > 4096) skip();
+  for (int i = 0; i < LS_COUNT(ops); i++)
+    for (int threads = 1; threads <= 2; threads++) {
+      int64_t bytes = held(ops[i], threads, LS_F32, 15360, 160, 480);
+      if (strncmp(ls_cpu_gemm_name(), "oneDNN", 6) == 0)
+        assert_in_range(bytes, 1, LS_CPU_LIBRARY_BYTES + threads * MIB);
+      assert_in_range(bytes, 1, threads * 20 * MIB);
+      assert_true(held(ops[i], threads, LS_F32, 15360, 4000, 4000) > bytes);
+    }
+  assert_int_equal(held("linear", 1, LS_F32, 8, 160, 480), 0); /* our own loops */
+  if (!ls_cpu_multiplies_bf16()) return;
+  for (int i = 0; i < LS_COUNT(ops); i++)
+    assert_int_equal(held(ops[i], 1, LS_BF16, 15360, 160, 480), 0);
+  assert_true(held("linear_dwb", 2, LS_BF16, 15360, 160, 480) > 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bits_of_a_chain_depend_on_its_sample_alone),
+      cmocka_unit_test(products_of_many_rows_hold_no_more_than_the_librarys_blocks),
       cmocka_unit_test(maps_match),
       cmocka_unit_test(nan_passes_through),
       cmocka_unit_test(dropout_masks_are_exact),

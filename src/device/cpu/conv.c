@@ -79,12 +79,12 @@ static int64_t packed_filters(const conv_t *p, ls_cpu_conv_kind_t kind, bool low
                                 : bytes * (int64_t)(low ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* oneDNN keeps primitives of about LIBRARY_BYTES for each convolution, measured with networks of 20 to 80 of them. Of our
+/* oneDNN keeps primitives of about PRIMITIVE_BYTES for each convolution, measured with networks of 20 to 80 of them. Of our
  * own way each thread multiplies by itself, and a library has packed no more than PACKED_SIDE rows and columns of such
  * products. Rooms are exact where the work is worth all threads, but for oneDNN's scratchpads. */
 void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
                          ls_device_scratch_t *scratch) {
-  enum { PACKED_SIDE = 512, LIBRARY_BYTES = 24 << 10 };
+  enum { PACKED_SIDE = 512, PRIMITIVE_BYTES = 24 << 10 };
   static const char *const names[] = {
       [LS_CPU_CONV_Y] = "conv2d", [LS_CPU_CONV_DX] = "conv2d_dx", [LS_CPU_CONV_DW] = "conv2d_dw"};
   int kind = 0;
@@ -96,7 +96,8 @@ void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, con
   if (ls_cpu_convolves()) {
     bool low = args->in[0].shape.dtype == LS_BF16 && ls_cpu_multiplies_bf16();
     scratch->room_bytes = packed_filters(&p, (ls_cpu_conv_kind_t)kind, low, options->threads);
-    scratch->code_bytes = LIBRARY_BYTES;
+    scratch->packed_bytes = LS_CPU_LIBRARY_BYTES;
+    scratch->code_bytes = PRIMITIVE_BYTES;
     return;
   }
   scratch->room_bytes = (int64_t)room_bytes(&p, options->threads);
@@ -104,7 +105,8 @@ void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, con
   int64_t side[] = {p.block, p.depth, p.of};
   for (int i = 0; i < LS_COUNT(side); i++)
     if (side[i] > PACKED_SIDE) side[i] = PACKED_SIDE;
-  scratch->packed_bytes = options->threads * side[1] * (side[0] + side[2]) * (int64_t)sizeof(float);
+  scratch->packed_bytes =
+      LS_CPU_LIBRARY_BYTES + options->threads * side[1] * (side[0] + side[2]) * (int64_t)sizeof(float);
 }
 
 /* Calls fn for every part of the loop: begin is the part's number. */

@@ -20,6 +20,10 @@ static void plain_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
+/* The library allocates a block for each product and frees it. glibc's malloc keeps the small rests beside a block in the
+ * thread's cache, so that a freed block is seldom whole when the next one is asked for: a thread holds 3 to 8 (measured). */
+enum { BLOCKS = 4 };
+
 void ls_cpu_gemm_prepare(void) {}
 
 /* The library's instruction sets, not the processor's: DNNL_MAX_CPU_ISA may forbid it some. */
@@ -31,6 +35,19 @@ bool ls_cpu_onednn_has(unsigned isa) {
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
   (void)simd;
   return (ls_cpu_few_rows_t){.y = 96, .dx = 96, .dwb = 12};
+}
+
+/* Blocks, and where packing does not pay, for one thread: an upper bound for versions 2 and 3 with AVX-512, and with AVX2,
+ * which packs no more. bf16 in blocks twice as deep, always. */
+int64_t ls_cpu_gemm_held(bool low, bool transpose_b, int64_t m, int64_t n, int64_t k, int64_t ldb) {
+  enum { ROWS = 384, COLUMNS = 9984, DEPTH = 384, LEAST_DEPTH = 128, THIN = 510, WORKSPACE_BYTES = 72 << 10 };
+  const bool few = m < 200 && n < 1200 && k < 1200,
+             strided = transpose_b ? few || k % 256 == 0 : ldb % 1024 == 0;
+  if (low) k = (k + 1) / 2;
+  int64_t depth = k > DEPTH ? (k < 2 * DEPTH ? (k + 1) / 2 : DEPTH) : k > LEAST_DEPTH ? k : LEAST_DEPTH;
+  int64_t packed = ((m < ROWS ? m : ROWS) + (n < COLUMNS ? n : COLUMNS)) * depth * (int64_t)sizeof(float);
+  bool packs = low || strided || m * n > THIN * (m + n);
+  return BLOCKS * (packs ? packed : WORKSPACE_BYTES);
 }
 
 const char *ls_cpu_gemm_name(void) {
@@ -83,6 +100,14 @@ ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
       if (strcasecmp(openblas_get_corename(), old[i]) == 0)
         return (ls_cpu_few_rows_t){.y = INT64_MAX, .dx = INT64_MAX, .dwb = INT64_MAX};
   return (ls_cpu_few_rows_t){.y = 96, .dx = 96, .dwb = 64};
+}
+
+/* A buffer for each thread, made once. All that are known pack as Goto and van de Geijn (2008), in blocks of at most DEPTH. */
+int64_t ls_cpu_gemm_held(bool low, bool transpose_b, int64_t m, int64_t n, int64_t k, int64_t ldb) {
+  enum { DEPTH = 512, BYTES_MAX = 20 << 20 };
+  (void)low, (void)transpose_b, (void)ldb;
+  int64_t bytes = (m + n) * (k < DEPTH ? k : DEPTH) * (int64_t)sizeof(float);
+  return bytes < BYTES_MAX ? bytes : BYTES_MAX;
 }
 
 const char *ls_cpu_gemm_name(void) {

@@ -183,16 +183,16 @@ static void few_dwb(const void *arg, int64_t begin, int64_t end) {
 }
 
 /* In blocks of rows, which are summed while the caches hold them. */
+enum { SUM_ROWS = 256 };
 static void many_dwb(const void *arg, int64_t begin, int64_t end) {
-  enum { BLOCK = 256 };
   const linear_t *p = arg;
-  for (int64_t r = 0; r < p->n; r += BLOCK) {
-    int64_t rows = p->n - r < 2 * BLOCK ? p->n - r : BLOCK;
+  for (int64_t r = 0; r < p->n; r += SUM_ROWS) {
+    int64_t rows = p->n - r < 2 * SUM_ROWS ? p->n - r : SUM_ROWS;
     const float *dy = p->dy + r * p->o;
     p->simd->column_sums(rows, begin, end, dy, p->o, r > 0, p->db);
     ls_cpu_gemm(true, false, end - begin, p->i, rows, dy + begin, p->o, p->x + r * p->i, p->i, r > 0,
                 p->dw + begin * p->i, p->i);
-    if (rows > BLOCK) break;
+    if (rows > SUM_ROWS) break;
   }
 }
 
@@ -214,30 +214,24 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-/* A library packs parts of both factors, in blocks of at most DEPTH along k: all that are known do as Goto and van de
- * Geijn (2008). Twice, because a block that was given back is not always found again. */
-static int64_t packed_bytes(int64_t m, int64_t n, int64_t k) {
-  enum { DEPTH = 512, BLOCKS = 2, BYTES_MAX = 20 << 20 };
-  int64_t bytes = BLOCKS * (m + n) * (k < DEPTH ? k : DEPTH) * (int64_t)sizeof(float);
-  return bytes < BYTES_MAX ? bytes : BYTES_MAX;
-}
-
-/* Products count as of LEAST_ROWS rows at least. docs/results.md says how close that is. */
+/* Of the share of a thread. oneDNN multiplies bf16 in memory of ours, but where the first factor is part of the columns of
+ * a matrix: gradients of weights that threads share. */
 void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
                            ls_device_scratch_t *scratch) {
-  enum { LEAST_ROWS = 128 };
   const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
-  const bool y = strcmp(op, "linear") == 0, dx = strcmp(op, "linear_dx") == 0;
-  if (!y && !dx && strcmp(op, "linear_dwb") != 0) return;
+  const bool y = strcmp(op, "linear") == 0, dx = strcmp(op, "linear_dx") == 0, dwb = !y && !dx;
+  if (dwb && strcmp(op, "linear_dwb") != 0) return;
   const ls_shape_t *first = &args->in[0].shape, *second = &args->in[1].shape;
+  const bool low = first->dtype == LS_BF16 && ls_cpu_multiplies_bf16();
   int64_t width = first->dim[first->rank - 1], rows = ls_shape_count(first) / width;
-  if (rows <= (y ? few.y : dx ? few.dx : few.dwb)) return;
-  if (rows < LEAST_ROWS) rows = LEAST_ROWS;
-  int64_t other = y ? second->dim[0] : second->dim[second->rank - 1];
-  int64_t m = y || dx ? rows : width, k = y || dx ? width : rows;
-  bool cuts_m = m >= other || !(y || dx);
-  int64_t part = ((cuts_m ? m : other) + options->threads - 1) / options->threads;
-  scratch->packed_bytes = options->threads * packed_bytes(cuts_m ? part : m, cuts_m ? other : part, k);
+  if (low ? !dwb || options->threads == 1 : rows <= (y ? few.y : dx ? few.dx : few.dwb)) return;
+  int64_t columns = y ? second->dim[0] : second->dim[second->rank - 1];
+  int64_t m = dwb ? width : rows, n = columns, k = dwb ? rows : width;
+  int64_t *cut = dwb || m >= n ? &m : &n;
+  *cut = (*cut + options->threads - 1) / options->threads;
+  if (dwb && !low && k >= 2 * SUM_ROWS) k = SUM_ROWS;
+  scratch->packed_bytes = (low ? 0 : LS_CPU_LIBRARY_BYTES) +
+                          options->threads * ls_cpu_gemm_held(low, y, m, n, k, y ? k : columns);
 }
 
 const ls_cpu_row_t ls_cpu_linear_rows[] = {

@@ -1,5 +1,6 @@
 /* Chains of an LSTM and a GRU (simd_recurrent.h). Samples are independent, so threads divide them, and each goes through
  * all positions without waiting for another. The weights are packed first: once for all positions. */
+#include "device/chain.h"
 #include "device/cpu/cpu.h"
 
 typedef struct {
@@ -47,7 +48,8 @@ static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const 
 
 /* Behind the packed weights. */
 static float *carried(const ls_kernel_args_t *args, const ls_tensor_t *w) {
-  return (float *)args->scratch + w->shape.dim[0] * ((w->shape.dim[1] + 15) / 16 * 16);
+  const int64_t h = w->shape.dim[1];
+  return (float *)args->scratch + ls_chain_packed_floats(w->shape.dim[0] / h, h);
 }
 
 static ls_status_t lstm_chain(ls_stream_t *stream, const ls_kernel_args_t *args) {

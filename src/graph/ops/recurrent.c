@@ -1,6 +1,8 @@
 /* What the chains of LSTM and GRU share, and the shift by one position that the gradient of their weights needs. */
 #include "graph/ops/recurrent.h"
 
+#include "device/chain.h"
+
 ls_status_t ls_chain_check(ls_ctx_t *ctx, const char *op, const ls_attrs_t *attrs, const ls_shape_t *gates,
                            const ls_shape_t *w, int count) {
   ls_status_t status = ls_rule_tensor(ctx, op, "gates", gates, LS_F32, 3, 3);
@@ -37,21 +39,18 @@ int64_t ls_chain_dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const l
   return ls_shape_count(&in[2]) * (2 * in[0].dim[2] + 8);
 }
 
-static int64_t packed_floats(int64_t width, int64_t h) {
-  return width * ((h + 15) / 16 * 16);
-}
-
 size_t ls_chain_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)out;
-  return (size_t)packed_floats(in[1].dim[0], in[1].dim[1]) * sizeof(float);
+  return (size_t)ls_chain_packed_floats(in[1].dim[0] / in[1].dim[1], in[1].dim[1]) * sizeof(float);
 }
 
 size_t ls_chain_dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)out;
-  int64_t h = in[0].dim[2], states = 2 * in[0].dim[0] + 2;
-  return (size_t)(packed_floats(in[2].dim[2], h) + states * h) * sizeof(float);
+  int64_t n = in[0].dim[0], h = in[0].dim[2];
+  return (size_t)(ls_chain_packed_floats(in[2].dim[2] / h, h) + ls_chain_carried_floats(n, h)) *
+         sizeof(float);
 }
 
 /* ---- shift_positions ---- */

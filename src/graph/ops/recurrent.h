@@ -59,9 +59,8 @@ ls_tensor_id_t ls_chain_dw(ls_graph_t *graph, const ls_graph_node_t *node, ls_te
  * gates, ..). */
 int64_t ls_chain_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
 int64_t ls_chain_dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
-/* Room for the weights in the order of tuned versions: units in groups of up to 16. */
+/* device/chain.h: packed weights, and in the gradient what is carried. */
 size_t ls_chain_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
-/* The same, and two states of every sample and one more; at least two of f64. */
 size_t ls_chain_dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
 
 #endif
