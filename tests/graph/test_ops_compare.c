@@ -364,8 +364,36 @@ static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_dt
   free(t.magnitude);
 }
 
+/* Chains: their tensors are (n, t, gates h), (gates h, h) and (h), of which n, t, h and the direction are drawn. Every
+ * second has one sample, every third one position; its tolerance is that of the row's last case. */
+enum { DRAWN = 12 };
+static void run_drawn(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
+  for (uint64_t k = 0; k < DRAWN; k++) {
+    ls_op_case_t c = op->cases[op->case_count - 1];
+    float size[3];
+    case_fill_uniform(k, 1, 90, LS_COUNT(size), size);
+    const int64_t n = k % 2 ? 1 : (int64_t)size[0] / 4 + 1, t = k % 3 ? (int64_t)size[1] / 12 + 2 : 1,
+                  h = (int64_t)size[2],
+                  was = c.in[op->in_count - 1].shape.dim[c.in[op->in_count - 1].shape.rank - 1];
+    char name[96];
+    snprintf(name, sizeof name, "drawn: %lld samples, %lld positions, %lld units", (long long)n, (long long)t,
+             (long long)h);
+    c.name = name;
+    c.attrs.i[0] = (int64_t)k / 2 % 2;
+    for (int i = 0; i < op->in_count; i++) {
+      ls_shape_t *s = &c.in[i].shape;
+      const int64_t last = s->dim[s->rank - 1] / was * h;
+      *s = s->rank == 3   ? LS_SHAPE(s->dtype, n, t, last)
+           : s->rank == 2 ? LS_SHAPE(s->dtype, s->dim[0] / was * h, last)
+                          : LS_SHAPE(s->dtype, last);
+    }
+    run_case(rig, op, &c, low, false);
+  }
+}
+
 static void run_cases(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
   int before = rig->failures;
+  if (op->class == LS_OP_RECURRENT) run_drawn(rig, op, low);
   for (int k = 0; k < op->case_count; k++)
     run_case(rig, op, &op->cases[k], low, false);
   for (int k = 0; k < op->case_count && is_product(op); k++)
