@@ -53,8 +53,10 @@ static float *carried(const ls_kernel_args_t *args, const ls_tensor_t *w) {
 }
 
 static ls_status_t lstm_chain(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  ls_simd_chain_t k = {
-      .x = args->in[0].data, .y = args->out[0].data, .state = args->out[1].data, .values = args->out[2].data};
+  ls_simd_chain_t k = {.x = args->in[0].data,
+                       .y = args->out[0].data,
+                       .c_or_m = args->out[1].data,
+                       .gate_values = args->out[2].data};
   return run(stream, args, &args->in[1], &k, pack_part, forward_part);
 }
 
@@ -62,30 +64,30 @@ static ls_status_t gru_chain(ls_stream_t *stream, const ls_kernel_args_t *args) 
   ls_simd_chain_t k = {.x = args->in[0].data,
                        .bias = args->in[2].data,
                        .y = args->out[0].data,
-                       .values = args->out[1].data,
-                       .state = args->out[2].data};
+                       .gate_values = args->out[1].data,
+                       .c_or_m = args->out[2].data};
   return run(stream, args, &args->in[1], &k, pack_part, forward_part);
 }
 
 static ls_status_t lstm_chain_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   ls_simd_chain_t k = {.dy = args->in[0].data,
-                       .state = args->in[1].data,
-                       .before = args->in[1].data,
-                       .values = args->in[2].data,
+                       .c_or_m = args->in[1].data,
+                       .c_or_y = args->in[1].data,
+                       .gate_values = args->in[2].data,
                        .carried = carried(args, &args->in[3]),
-                       .dx = args->out[0].data,
-                       .dhidden = args->out[0].data};
+                       .dgates_x = args->out[0].data,
+                       .dgates_h = args->out[0].data};
   return run(stream, args, &args->in[3], &k, pack_dx_part, backward_part);
 }
 
 static ls_status_t gru_chain_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   ls_simd_chain_t k = {.dy = args->in[0].data,
-                       .before = args->in[1].data,
-                       .values = args->in[2].data,
-                       .state = args->in[3].data,
+                       .c_or_y = args->in[1].data,
+                       .gate_values = args->in[2].data,
+                       .c_or_m = args->in[3].data,
                        .carried = carried(args, &args->in[4]),
-                       .dx = args->out[0].data,
-                       .dhidden = args->out[1].data};
+                       .dgates_x = args->out[0].data,
+                       .dgates_h = args->out[1].data};
   return run(stream, args, &args->in[4], &k, pack_dx_part, backward_part);
 }
 

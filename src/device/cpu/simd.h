@@ -26,11 +26,11 @@ typedef struct {
   int gates; /* 4: LSTM, 3: GRU */
   bool back;
   const float *packed;
-  const float *x, *bias;     /* gates_x (n, t, gates h); b_hn of a GRU */
-  float *y, *state, *values; /* (n, t, h); c of an LSTM, m of a GRU; the gates */
-  const float *dy, *before;  /* before: c of an LSTM, y of a GRU */
-  float *carried;            /* (n, h): what the gradient carries from position to position */
-  float *dx, *dhidden;       /* (n, t, gates h), the same for an LSTM */
+  const float *x, *bias;           /* gates_x (n, t, gates h); b_hn of a GRU */
+  float *y, *c_or_m, *gate_values; /* (n, t, h); c of an LSTM, m of a GRU; gates behind their functions */
+  const float *dy, *c_or_y;        /* c of an LSTM, y of a GRU: read at the position before */
+  float *carried;                  /* (n, h): what the gradient carries from position to position */
+  float *dgates_x, *dgates_h;      /* (n, t, gates h): of x, and of w_hh h; one tensor for an LSTM */
 } ls_simd_chain_t;
 
 typedef struct {

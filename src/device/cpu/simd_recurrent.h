@@ -108,12 +108,12 @@ INLINE void forward_tile(const ls_simd_chain_t *k, const int gates, const int ro
                          int64_t u) {
   const int64_t h = k->h, width = gates * h, count = h - u < LANES ? h - u : LANES;
   float a[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES)));
-  const float *state = gates == LSTM_GATES ? k->state : k->y;
+  const float *state = gates == LSTM_GATES ? k->c_or_m : k->y;
   for (int i = 0; i < rows; i++) {
     int64_t row = row_at(k, r + i, s);
     fetch(k->x + row * width + u, gates, h, count);
-    fetch(k->values + row * width + u, gates, h, count);
-    fetch(k->state + row * h + u, 1, h, count);
+    fetch(k->gate_values + row * width + u, gates, h, count);
+    fetch(k->c_or_m + row * h + u, 1, h, count);
     fetch(k->y + row * h + u, 1, h, count);
   }
   if (s > 0)
@@ -126,15 +126,15 @@ INLINE void forward_tile(const ls_simd_chain_t *k, const int gates, const int ro
       const int64_t row = row_at(k, r + i, s), at = row * h + u;
       const float *before = s == 0 ? no_state : state + row_at(k, r + i, s - 1) * h + u,
                   *x = k->x + row * width + u, *sums = a + i * gates * LANES;
-      float *values = k->values + row * width + u;
+      float *values = k->gate_values + row * width + u;
       if (gates == LSTM_GATES && half == 0)
-        lstm_gates(count, h, x, sums, LANES, before, values, k->state + at);
+        lstm_gates(count, h, x, sums, LANES, before, values, k->c_or_m + at);
       else if (gates == LSTM_GATES)
-        lstm_output(count, values + 3 * h, k->state + at, k->y + at);
+        lstm_output(count, values + 3 * h, k->c_or_m + at, k->y + at);
       else if (half == 0)
-        gru_gates(count, h, x, sums, LANES, k->bias + u, values, k->state + at);
+        gru_gates(count, h, x, sums, LANES, k->bias + u, values, k->c_or_m + at);
       else
-        gru_output(count, h, x, k->state + at, before, values, values + 2 * h, k->y + at);
+        gru_output(count, h, x, k->c_or_m + at, before, values, values + 2 * h, k->y + at);
     }
 }
 
@@ -184,14 +184,14 @@ static void pack_dx(int64_t h, int gates, int64_t begin, int64_t end, const floa
 INLINE void cells_dx(const ls_simd_chain_t *k, const int gates, int64_t count, int64_t s, int64_t r,
                      int64_t u, const float *dh) {
   const int64_t h = k->h, row = row_at(k, r, s), at = row * h + u, gates_at = row * gates * h + u;
-  const float *before = s == 0 ? no_state : k->before + row_at(k, r, s - 1) * h + u;
+  const float *before = s == 0 ? no_state : k->c_or_y + row_at(k, r, s - 1) * h + u;
   float *carried = k->carried + r * h + u;
   if (gates == LSTM_GATES)
-    lstm_cell_dx(count, h, k->dy + at, dh, k->state + at, before, k->values + gates_at, carried,
-                 k->dx + gates_at);
+    lstm_cell_dx(count, h, k->dy + at, dh, k->c_or_m + at, before, k->gate_values + gates_at, carried,
+                 k->dgates_x + gates_at);
   else
-    gru_cell_dx(count, h, k->dy + at, dh, k->values + gates_at, k->state + at, before, carried,
-                k->dx + gates_at, k->dhidden + gates_at);
+    gru_cell_dx(count, h, k->dy + at, dh, k->gate_values + gates_at, k->c_or_m + at, before, carried,
+                k->dgates_x + gates_at, k->dgates_h + gates_at);
 }
 
 INLINE void dx_tile(const ls_simd_chain_t *k, const int gates, const int rows, const int vecs, int64_t s,
@@ -200,15 +200,15 @@ INLINE void dx_tile(const ls_simd_chain_t *k, const int gates, const int rows, c
   float dh[TILE_SUMS * LANES] __attribute__((aligned(LS_VECTOR_BYTES)));
   for (int i = 0; i < rows; i++) {
     int64_t row = row_at(k, r + i, s);
-    fetch(k->values + row * width + u, gates, h, count);
-    fetch(k->dx + row * width + u, gates, h, count);
-    if (gates == GRU_GATES) fetch(k->dhidden + row * width + u, gates, h, count);
+    fetch(k->gate_values + row * width + u, gates, h, count);
+    fetch(k->dgates_x + row * width + u, gates, h, count);
+    if (gates == GRU_GATES) fetch(k->dgates_h + row * width + u, gates, h, count);
     fetch(k->dy + row * h + u, 1, h, count);
-    fetch(k->state + row * h + u, 1, h, count);
-    if (s > 0) fetch(k->before + row_at(k, r + i, s - 1) * h + u, 1, h, count);
+    fetch(k->c_or_m + row * h + u, 1, h, count);
+    if (s > 0) fetch(k->c_or_y + row_at(k, r + i, s - 1) * h + u, 1, h, count);
   }
   if (s + 1 < k->t)
-    nn_tile(rows, vecs, false, 0, width, k->dhidden + row_at(k, r, s + 1) * width, k->t * width, 1,
+    nn_tile(rows, vecs, false, 0, width, k->dgates_h + row_at(k, r, s + 1) * width, k->t * width, 1,
             k->packed + u * width, vecs * LANES, dh, vecs * LANES);
   else
     memset(dh, 0, sizeof dh);

@@ -147,7 +147,7 @@ const ls_op_t ls_op_lstm_chain = {
     .flops = ls_chain_flops,
     .scratch_bytes = ls_chain_scratch,
     .low_in = 3,
-    .low_out = 5,
+    .low_out = 1 | 4, /* all but c */
     .low_wants = true,
     LS_CASES(lstm_cases),
 };
@@ -161,7 +161,7 @@ const ls_op_t ls_op_lstm_chain_dx = {
     .forward = lstm_dx_forward,
     .flops = ls_chain_dx_flops,
     .scratch_bytes = ls_chain_dx_scratch,
-    .low_in = 13,
+    .low_in = 1 | 4 | 8, /* all but c */
     .low_out = 1,
     .low_wants = true,
     LS_CASES(lstm_dx_cases),
