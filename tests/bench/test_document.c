@@ -495,7 +495,6 @@ int main(void) {
                                      cmocka_unit_test(test_peak),
                                      cmocka_unit_test(test_plan),
                                      cmocka_unit_test(test_extreme_measurements_lose_nothing),
-                                     cmocka_unit_test(test_extreme_measurements_lose_nothing),
                                      cmocka_unit_test(test_answers_say_whether_ranks_pay),
                                      cmocka_unit_test(test_undecided_is_said),
                                      cmocka_unit_test(test_headline_of_a_busy_machine),
