@@ -17,9 +17,9 @@ static const struct {
               {SIGXCPU, "SIGXCPU"}};
 static const int file_signals[] = {SIGPIPE, SIGXFSZ};
 
-static volatile sig_atomic_t mode, silent, requested, insisted, held;
-static volatile sig_atomic_t last_number;
-static _Atomic int64_t last_ns; /* lock-free: a handler may use it */
+/* Lock-free, so that a handler may use them. Atomic, because it runs in whatever thread the system chooses: one of OpenBLAS, too. */
+static _Atomic int mode, silent, requested, insisted, held, last_number;
+static _Atomic int64_t last_ns;
 
 const char *cli_stop_name(int signal_number) {
   for (int i = 0; i < LS_COUNT(ending); i++)
