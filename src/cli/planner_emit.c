@@ -134,6 +134,13 @@ static const ls_candidate_t *widest(const ls_plan_t *plan) {
   return found;
 }
 
+/* Why nothing but a single device was priced. */
+static const char *why_single(const ls_plan_t *plan) {
+  for (int i = 0; i < plan->count; i++)
+    if (plan->candidate[i].devices > 1 && plan->candidate[i].why) return plan->candidate[i].why;
+  return "plan on a machine with two";
+}
+
 /* On which nodes so many ranks run; those of a node without a name are as many as the devices here. */
 static void place(job_t *job, int here) {
   int left = job->c->devices, first = 0;
@@ -161,8 +168,8 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
   if (more && ranks > 1 && here == 1)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "--emit: the configuration has %d ranks, and a plan of a single device has no options for "
-                   "them: plan on a machine with two",
-                   ranks);
+                   "them: %s",
+                   ranks, why_single(plan));
   if (more && ranks > 1) c = *widest(plan);
   if (more) c.devices = ranks;
   job_t job = {.c = &c,

@@ -74,12 +74,12 @@ static ls_status_t once(ls_meter_t *b, ls_meter_item_t *item, int64_t *ns) {
   return status;
 }
 
-/* The first run warms up (pages, generated code, clocks); the shortest of three determines the repetitions of a
- * sample, because another program's turn in one would let a short item look long. */
+/* The first run warms up (pages, generated code, clocks); the shortest of up to three determines the repetitions of a
+ * sample, because another program's turn in one would let a short item look long. A long item needs no third. */
 static ls_status_t calibrate(ls_meter_t *b, ls_meter_item_t *item) {
   int64_t ns = INT64_MAX, run_ns;
   item->repeats = 1;
-  for (int run = 0; run < 3 && (run < 2 || (double)ns < warm_ns); run++) {
+  for (int run = 0; run < 3 && (run < 2 || (double)ns < 10 * warm_ns); run++) {
     ls_status_t status = once(b, item, &run_ns);
     if (status != LS_OK) return status;
     if (run_ns < ns) ns = run_ns;

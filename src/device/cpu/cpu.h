@@ -68,7 +68,7 @@ void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t
 /* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + beta c in the calling thread, by oneDNN or OpenBLAS. */
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
-/* What malloc and the library hold at most in a thread that makes such products again and again. `low`: of bf16. */
+/* About what malloc and the library hold in a thread that makes such products again and again. `low`: of bf16. */
 int64_t ls_cpu_gemm_held(bool low, bool transpose_b, int64_t m, int64_t n, int64_t k, int64_t ldb);
 /* The code that the library makes before its first f32 product; that of all convolutions is about as large. */
 enum { LS_CPU_LIBRARY_BYTES = 4 << 20 };
