@@ -173,16 +173,21 @@ wait $pid || true
 wait_until "the end of the page" no_page
 wait_until "the end of the ranks" nobody_left
 
-# preemption: it saves where it is, and the same command goes on
+# preemption: it saves where it is, however late that is, and the same command goes on
+endless="--set train.steps=100000000"
 for kind in preempt usr1; do
-  faulty $kind $kind 0
+  faulty $kind $kind 0 $endless
   given_up $kind 75 'interrupted after'
   [ "$(of "$work/$kind/monitor/supervise.json" result)" = preempted ] || fail "preempted: $(cat "$work/$kind/monitor/supervise.json")"
-  supervised $kind --resume
+  at=$(ls "$work/$kind" | sed -n 's/^step-0*\([0-9]\)/\1/p' | sort -n | tail -1)
+  more="--set train.steps=$((at + 50))"
+  want=$("$program" train "$work/c.yaml" --quiet --json $more --set train.checkpoint.dir="$work/$kind.whole" >"$work/$kind.whole.json" && field "$work/$kind.whole.json" params_xxh3)
+  supervised $kind --resume $more
   same_bits
-  [ "$(field "$work/$kind.json" resumed_from_step)" -ge 400 ] || fail "preempted: nothing was saved: $(cat "$work/$kind.json")"
+  [ "$at" -ge 400 ] && [ "$(field "$work/$kind.json" resumed_from_step)" = "$at" ] || fail "preempted at step $at: $(cat "$work/$kind.json")"
 done
-faulty interrupt interrupt 0
+want=$calm
+faulty interrupt interrupt 0 $endless
 given_up interrupt 130 'interrupted after'
 [ "$(of "$work/interrupt/monitor/supervise.json" exit_code)" = 130 ] || fail "interrupted: $(cat "$work/interrupt/monitor/supervise.json")"
 
