@@ -21,9 +21,11 @@ typedef struct {
 } own_t;
 
 /* Whether a life has made the run's folder its own (train/claim.c). Before, the checkpoints there are those of an earlier
- * run, with which this one must not go on. */
-static bool has_begun(const own_t *own) {
+ * run, with which this one goes on with --resume alone. */
+static bool begun(void *user) {
+  const own_t *own = user;
   struct stat now;
+  if (own->args->resume) return true;
   return stat(own->config, &now) == 0 &&
          (now.st_ino != own->earlier.st_ino || now.st_mtim.tv_sec != own->earlier.st_mtim.tv_sec ||
           now.st_mtim.tv_nsec != own->earlier.st_mtim.tv_nsec);
@@ -101,13 +103,12 @@ static bool assign_hosts(own_t *own, const ls_places_t *places) {
   return own->hosts != NULL;
 }
 
-/* As given, without --supervise, and with the number of ranks. A later life goes on instead of beginning with other weights,
- * if the run had begun. */
+/* As given, without --supervise, and with the number of ranks. When the run has begun, a life goes on
+ * instead of beginning with other weights. */
 static const char *const *command(void *user, bool again, const ls_places_t *places, int64_t past_step) {
   own_t *own = user;
   const cli_args_t *args = own->args;
   int n = 0, skip;
-  again = again && has_begun(own);
   own->argv[n++] = "lockstep";
   for (int i = 1; i < args->argc; i++) {
     if (is_flag(args, i, "--supervise", false, &skip) || is_flag(args, i, "--ranks", true, &skip) ||
@@ -235,6 +236,7 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                .shared = shared,
                                .remote_shell = cli_hosts_shell(&config->parallel),
                                .here = here,
+                               .begun = begun,
                                .command = command,
                                .output = output,
                                .stop = requested,

@@ -41,6 +41,8 @@ struct ls_hosts {
   ls_page_t *page;
   ls_rings_t *rings; /* copies of the hosts'; NULL: none */
   const ls_places_t *places;
+  bool fitted;   /* all hosts of a life were ready once */
+  bool ending;   /* a host that comes now is told to end */
   int questions; /* how many were asked: the number of the newest */
   FILE *answer;  /* the text that is asked for; NULL: none is */
   size_t answer_bytes;
@@ -181,6 +183,7 @@ ls_status_t ls_hosts_begin(ls_hosts_t *h, const ls_places_t *places, ls_page_t *
   h->rings = rings;
   h->places = places;
   h->serve_ns = h->heartbeat_ns = now_ns;
+  h->ending = false;
   snprintf(h->environment, sizeof h->environment, "%s=/dev/shm/lockstep-%d-%llx", LS_AGENT_ENVIRONMENT,
            (int)getpid(), (unsigned long long)now_ns);
   h->page_dir = strchr(h->environment, '=') + 1;
@@ -213,6 +216,7 @@ static void connect_host(ls_hosts_t *h, ls_hello_t *hello, int64_t now_ns) {
   host->wire = hello->wire;
   host->heard_ns = now_ns;
   host->state = CONNECTED;
+  if (h->ending) ls_wire_send(&host->wire, h->token, "end");
   if (hello->version == LS_WIRE_VERSION) return;
   snprintf(reason, sizeof reason, "speaks version %d, not %d: all hosts need the same lockstep",
            hello->version, LS_WIRE_VERSION);
@@ -326,10 +330,11 @@ void ls_hosts_serve(ls_hosts_t *h, int64_t now_ns) {
 
 /* ---- what is known of the hosts ---- */
 
-bool ls_hosts_ready(const ls_hosts_t *h) {
+bool ls_hosts_ready(ls_hosts_t *h) {
   bool ready = true;
   for (int i = 0; i < h->count; i++)
     ready &= h->host[i].state == UNUSED || h->host[i].state == READY;
+  h->fitted |= ready;
   return ready;
 }
 
@@ -337,7 +342,7 @@ bool ls_hosts_lost(const ls_hosts_t *h, ls_fault_t *fault) {
   for (int i = 0; i < h->count; i++) {
     const host_t *host = &h->host[i];
     if (host->state != LOST) continue;
-    fault->kind = host->refused ? LS_FAULT_REFUSED : LS_FAULT_HOST;
+    fault->kind = host->refused && !h->fitted ? LS_FAULT_REFUSED : LS_FAULT_HOST;
     fault->code = host->refused ? ls_status_exit_code(LS_ERR_CONFIG) : 0;
     fault->host = name_of(h, host);
     fault->rank = -1;
@@ -424,14 +429,18 @@ void ls_hosts_pause(const ls_hosts_t *h, bool pause) {
 
 void ls_hosts_end(ls_hosts_t *h) {
   const int64_t end_ns = ls_clock_ns() + h->silent_ns;
+  h->ending = true;
   send_all(h, "end");
   while (any_connected(h) && ls_clock_ns() < end_ns)
     wait_and_serve(h);
   for (int i = 0; i < h->count; i++) {
-    if (is_connected(&h->host[i]))
-      lose(&h->host[i], ls_clock_ns(), "it did not confirm within %.3g s that its ranks have ended",
+    host_t *host = &h->host[i];
+    if (is_connected(host)) {
+      lose(host, ls_clock_ns(), "it did not confirm within %.3g s that its ranks have ended",
            (double)h->silent_ns * 1e-9);
-    close_host(&h->host[i]);
+      ls_log(h->ctx, LS_LOG_WARN, "host %s: %s", name_of(h, host), host->lost_reason);
+    }
+    close_host(host);
   }
   if (h->spec->here) ls_dir_remove(NULL, h->page_dir); /* its agent may have been killed */
 }

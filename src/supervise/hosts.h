@@ -23,8 +23,9 @@ const char *ls_hosts_environment(const ls_hosts_t *hosts);
 int ls_hosts_fd(const ls_hosts_t *hosts); /* readable when there is something to receive */
 /* Receives what has arrived, sends heartbeats when they are due, and notices hosts that are silent for too long. */
 void ls_hosts_serve(ls_hosts_t *hosts, int64_t now_ns);
-bool ls_hosts_ready(const ls_hosts_t *hosts); /* all of this life: its ranks may start */
-/* Whether a host is lost, or has refused: fills kind, code, host, words and noticed_ns. */
+bool ls_hosts_ready(ls_hosts_t *hosts); /* all of this life: its ranks may start */
+/* Whether a host is lost, or has refused, which counts as lost once all were ready: fills kind, code, host, words and
+ * noticed_ns. */
 bool ls_hosts_lost(const ls_hosts_t *hosts, ls_fault_t *fault);
 bool ls_hosts_rank_ended(const ls_hosts_t *hosts, int rank); /* its process */
 bool ls_hosts_rank_stopped(const ls_hosts_t *hosts, int rank);

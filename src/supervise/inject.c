@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { PERCENT_MAX = 1000, PACE_US_MAX = 10000000 };
 
 const ls_inject_kind_t ls_inject_kinds[] = {
     {"kill", "a rank is killed", .how = LS_INJECT_SIGNAL, .number = SIGKILL, .cause = LS_FAULT_SIGNAL},
@@ -58,29 +61,42 @@ const ls_inject_kind_t *ls_inject_find(const char *name) {
   return NULL;
 }
 
+/* A whole number from `least` to `most`; *at goes behind it. */
+static bool read_number(const char **at, int64_t least, int64_t most, int64_t *number) {
+  char *end;
+  errno = 0;
+  *number = strtoll(*at, &end, 10);
+  const bool good = end > *at && errno == 0 && *number >= least && *number <= most;
+  *at = end;
+  return good;
+}
+
 ls_status_t ls_inject_read(ls_ctx_t *ctx, int rank, ls_inject_t *inject) {
   const char *text = getenv(LS_INJECT_ENVIRONMENT);
   char name[32] = "";
-  int whose, used = 0;
-  long long step;
+  int64_t whose = 0, step = 0, percent = 0, pace_us = 0;
+  int used = 0;
   *inject = (ls_inject_t){.kind = NULL};
   if (!text) return LS_OK;
-  int got = sscanf(text, "%31s %d %lld %n", name, &whose, &step, &used);
-  int percent = 0, pace_us = 0, end = 0;
-  sscanf(name, "slow%d%n@%d%n", &percent, &end, &pace_us, &end);
-  if (end > 0 && !name[end] && percent > 0 && pace_us >= 0) name[4] = '\0';
-  const ls_inject_kind_t *kind = got == 3 ? ls_inject_find(name) : NULL;
-  if (!kind || !text[used] || strlen(text + used) >= sizeof inject->once)
+  sscanf(text, "%31s%n", name, &used);
+  const char *at = text + used, *slow = name + 4;
+  if (!strncmp(name, "slow", 4) && read_number(&slow, 1, PERCENT_MAX, &percent) &&
+      (*slow != '@' || (slow++, read_number(&slow, 0, PACE_US_MAX, &pace_us))) && !*slow)
+    name[4] = '\0';
+  const bool whole = read_number(&at, 0, INT_MAX, &whose) && read_number(&at, 0, INT64_MAX, &step);
+  const ls_inject_kind_t *kind = whole ? ls_inject_find(name) : NULL;
+  at += strspn(at, " ");
+  if (!kind || !*at || strlen(at) >= sizeof inject->once)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "environment variable %s: KIND RANK STEP FILE expected, not \"%s\"",
                    LS_INJECT_ENVIRONMENT, text);
-  snprintf(inject->once, sizeof inject->once, "%s", text + used);
+  snprintf(inject->once, sizeof inject->once, "%s", at);
   const bool always = !strcmp(inject->once, LS_INJECT_ALWAYS);
   if (always) inject->once[0] = '\0';
-  inject->pace_ns = pace_us > 0 ? INT64_C(1000) * pace_us : 0;
+  inject->pace_ns = 1000 * pace_us;
   if (whose != rank || (!always && access(inject->once, F_OK) == 0)) return LS_OK;
   inject->kind = kind;
   inject->step = step;
-  inject->percent = percent > 0 ? percent : kind->number;
+  inject->percent = percent > 0 ? (int)percent : kind->number;
   return LS_OK;
 }
 

@@ -162,7 +162,6 @@ static void look_at_page(life_t *l, int64_t now_ns) {
   ls_life_t *steps = &l->end->steps;
   const ls_page_look_t *first = &l->look[0];
   if (first->phase < LS_PAGE_FIRST_STEP) return;
-  l->end->began = true;
   if (steps->first_step < 0) steps->first_step = first->first;
   steps->last_step = first->step;
   if (l->end->first_step_ns == 0 && first->phase >= LS_PAGE_STEP)
@@ -223,10 +222,7 @@ static void pass_on(life_t *l, int64_t now_ns) {
 static bool look_at_hosts(life_t *l, int64_t now_ns, ls_status_t *status) {
   ls_fault_t *fault = &l->end->fault;
   ls_hosts_serve(l->hosts, now_ns);
-  if (l->forced_ns == 0 && ls_hosts_lost(l->hosts, fault)) {
-    if (l->again) fault->kind = LS_FAULT_HOST; /* it did fit once */
-    return true;
-  }
+  if (l->forced_ns == 0 && ls_hosts_lost(l->hosts, fault)) return true;
   if (l->child) return false;
   if (l->spec->stop(l->spec->user)) {
     fault->kind = LS_FAULT_ASKED;

@@ -13,7 +13,6 @@ typedef struct {
   json_t *evidence; /* of a hang (evidence.h); NULL: none. The caller's */
   ls_life_t steps;
   int ranks;
-  bool began;            /* a rank reached its first step: the run's directory is this run's */
   int64_t start_ns;      /* when the child was started */
   int64_t first_step_ns; /* when a rank had finished the life's first step; 0: none did */
   int64_t ended_ns;      /* when no process of it was left */

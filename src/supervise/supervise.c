@@ -81,7 +81,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
                          run->restarts.past_step, &run->usual, printed, &life);
   fclose(printed);
   if (status == LS_OK) {
-    run->began |= life.began;
+    run->began = run->began || s->begun(s->user);
     *decision =
         ls_restarts_decide(s->restarts, s->config->skip_steps, &run->restarts, &life.steps, &life.fault);
     if (s->stop(s->user) && decision->again)

@@ -75,8 +75,11 @@ typedef struct {
   const char *shared;       /* a directory that all of them have to see */
   const char *remote_shell; /* the command that starts another on a host: "ssh" */
   bool here;                /* the first of them is this one */
-  /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: an earlier life has
-   * trained, so this one goes on with what it saved. `past_step`: behind the samples before this step; 0: nothing is left out. Borrowed until the next call. */
+  /* Whether what lies in the run's folder is this run's own: then the next life goes on with it, else it begins anew.
+   * Asked when a life has ended, until it says so. */
+  bool (*begun)(void *user);
+  /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: the run has begun.
+   * `past_step`: behind the samples before this step; 0: nothing is left out. Borrowed until the next call. */
   const char *const *(*command)(void *user, bool again, const ls_places_t *places, int64_t past_step);
   /* What the child writes: its stderr at once; its stdout only of the last life, since a life that failed may have
    * reported, too. */

@@ -27,8 +27,9 @@ grep -q 'kill, seed 7 (rank [0-2], after step [0-9]*): other bits' "$work/err" |
 [ -f "$work/kept/kill-7/monitor/supervise.json" ] || fail "nothing was kept"
 expect 2 'there is no fault "flood"; there are kill, segfault' chaos "$work/c.yaml" --kinds kill,flood
 expect 3 'chaos needs 30 or more' chaos "$work/c.yaml" --set train.steps=20
-for kind in flood slow11x slow11@ slow0 slow11@-5; do
-  LOCKSTEP_FAULT="$kind 0 1 $work/x" expect 2 'KIND RANK STEP FILE expected' train "$work/c.yaml" --ranks 1
+for fault in "flood 0 1" "slow11x 0 1" "slow11@ 0 1" "slow0 0 1" "slow11@-5 0 1" "slow1001 0 1" "slow99999999999 0 1" \
+  "slow10@10000001 0 1" "slow10@99999999999 0 1" "kill -1 1" "kill 0 -1" "kill 0 99999999999999999999" "kill 0"; do
+  LOCKSTEP_FAULT="$fault $work/x" expect 2 'KIND RANK STEP FILE expected' train "$work/c.yaml" --ranks 1
 done
 # a pace: from the first step on no less than 10 ms for every rank, and half as much again where the fault has struck
 for run in "0 10 245" "1 10 200"; do

@@ -73,6 +73,7 @@ LOCKSTEP_FAULT="kill 0 0 always" "$program" train "$work/c.yaml" --quiet --set t
 [ "$(ls -d "$work"/run/step-*)" = "$newest" ] || fail "the earlier run was moved: $(ls "$work/run")"
 LOCKSTEP_FAULT="kill 0 0 $work/once" "$program" train "$work/c.yaml" --supervise --quiet --json --set train.seed=11 --set train.steps=7 \
   >"$work/out" 2>"$work/err" || fail "supervised: $(cat "$work/err")"
+grep -q 'Restart 1 of 3 from the beginning' "$work/err" || fail "what the second life begins with: $(cat "$work/err")"
 grep -q 'started again' "$work/run/monitor/supervise.txt" || fail "no second life: $(cat "$work/run/monitor/supervise.txt")"
 [ "$(field "$work/out" steps)" = 7 ] || fail "the second life went on with the earlier run: $(cat "$work/out")"
 [ -d "$work/run/step-000000000007" ] && [ -e "$work/run/previous-2/${newest##*/}" ] || fail "the earlier run is not in previous-2"

@@ -30,12 +30,22 @@ static ls_hosts_t *hosts;
 static ls_page_t *page;
 static ls_wire_t agent[HOSTS];
 static double host_s = 60;
+static ls_ctx_t *ctx;
+static char said[1024]; /* the newest message */
+
+static void hear(void *user, ls_log_level_t level, const char *message) {
+  (void)user;
+  (void)level;
+  snprintf(said, sizeof said, "%s", message);
+}
 
 static int begin(void **state) {
   char *text = NULL, path[64];
   size_t size;
   (void)state;
   config = (ls_supervise_config_t){.start_s = 60, .host_s = host_s};
+  said[0] = '\0';
+  if (!(ctx = ls_ctx_create(hear, NULL))) return -1;
   snprintf(folder, sizeof folder, "/tmp/lockstep-hosts-XXXXXX");
   if (!mkdtemp(folder)) return -1;
   for (int i = 0; i < HOSTS; i++) {
@@ -47,7 +57,7 @@ static int begin(void **state) {
   if (fd >= 0) close(fd);
   config.port = port;
   snprintf(path, sizeof path, "%s/%s", folder, LS_HOSTS_TOKEN_NAME);
-  if (ls_page_open(NULL, folder, HOSTS, &page) != LS_OK || ls_hosts_open(NULL, &spec, &hosts) != LS_OK ||
+  if (ls_page_open(NULL, folder, HOSTS, &page) != LS_OK || ls_hosts_open(ctx, &spec, &hosts) != LS_OK ||
       ls_hosts_begin(hosts, &spec.places, page, NULL) != LS_OK ||
       ls_file_read(NULL, path, LS_WEB_TOKEN_BYTES, &text, &size) != LS_OK)
     return -1;
@@ -63,6 +73,7 @@ static int end(void **state) {
   ls_hosts_end(hosts);
   ls_hosts_close(hosts);
   ls_page_close(page);
+  ls_ctx_destroy(ctx);
   return ls_dir_remove(NULL, folder) == LS_OK ? 0 : -1;
 }
 
@@ -191,6 +202,56 @@ static void an_agent_that_never_confirms_the_end_is_waited_for_no_longer_than_ho
   ls_hosts_end(hosts); /* without a limit it would never return */
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_true(ls_hosts_lost(hosts, &fault));
+  assert_string_equal(said, "host host: it did not confirm within 0.3 s that its ranks have ended");
+}
+
+/* Host 0 is told to end; before it says that it has, host 1 comes. */
+static void *come_late(void *told) {
+  const char *message;
+  for (int i = 0; i < 2; i++) {
+    if (i == 1) introduce(1);
+    struct pollfd from = {.fd = agent[i].fd, .events = POLLIN};
+    ls_wire_received_t got;
+    while ((got = ls_wire_receive(&agent[i], token, &message)) == LS_WIRE_NOTHING ||
+           (got == LS_WIRE_MESSAGE && strcmp(message, "end") != 0))
+      if (got == LS_WIRE_NOTHING) poll(&from, 1, -1);
+    ((bool *)told)[i] = got == LS_WIRE_MESSAGE;
+  }
+  for (int i = 1; i >= 0; i--)
+    ls_wire_send(&agent[i], token, "bye");
+  return told;
+}
+
+static void a_host_that_comes_when_the_others_were_told_to_end_is_told_too(void **state) {
+  bool told[2] = {false, false};
+  pthread_t thread;
+  (void)state;
+  introduce(0);
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_int_equal(pthread_create(&thread, NULL, come_late, told), 0);
+  ls_hosts_end(hosts);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(told[0] && told[1]);
+}
+
+/* One that took part and now refuses, as its folders are not mounted yet, is lost: the run is tried again. */
+static void a_host_that_refuses_counts_as_lost_once_all_were_ready(void **state) {
+  ls_fault_t fault;
+  (void)state;
+  for (int life = 0; life < 2; life++) {
+    for (int i = 0; i < HOSTS; i++)
+      introduce(i);
+    if (life == 1) assert_true(ls_wire_send(&agent[0], token, "refuse no folder"));
+    ls_hosts_serve(hosts, ls_clock_ns());
+    if (life == 1) break;
+    assert_true(ls_hosts_ready(hosts));
+    for (int i = 0; i < HOSTS; i++)
+      ls_wire_close(&agent[i]);
+    ls_hosts_end(hosts);
+    assert_int_equal(ls_hosts_begin(hosts, &spec.places, page, NULL), LS_OK);
+  }
+  assert_true(ls_hosts_lost(hosts, &fault));
+  assert_int_equal(fault.kind, LS_FAULT_HOST);
 }
 
 static void lower_open_files(rlim_t soft, rlim_t hard) {
@@ -227,7 +288,7 @@ static void more_hosts_than_open_files_are_refused_with_the_limit_and_a_remedy(v
   spec.places = (ls_places_t){.all = HOSTS, .least = HOSTS, .hosts = &list};
   const pid_t child = fork();
   if (child == 0) {
-    ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+    ctx = ls_ctx_create(NULL, NULL);
     lower_open_files(HOSTS, HOSTS);
     const bool refused = ls_hosts_open(ctx, &spec, &hosts) == LS_ERR_UNSUPPORTED;
     const char *error = ls_ctx_error(ctx);
@@ -286,6 +347,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(the_connection_of_an_agent_that_has_ended_wakes_nobody, begin, end),
       cmocka_unit_test_setup_teardown(
           an_agent_that_never_confirms_the_end_is_waited_for_no_longer_than_host_s, begin_brief, end),
+      cmocka_unit_test_setup_teardown(a_host_that_comes_when_the_others_were_told_to_end_is_told_too, begin,
+                                      end),
+      cmocka_unit_test_setup_teardown(a_host_that_refuses_counts_as_lost_once_all_were_ready, begin, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
