@@ -36,14 +36,21 @@ static void look_for_devices(ls_ctx_t *ctx, const ls_config_t *config) {
         (long long)config->parallel.ranks, backend->name, devices);
 }
 
-/* What is refused when the run starts. A run that can be supervised has a place for the records that safety needs. */
+/* What is refused when the run starts. A configuration that train takes in one way alone, with --supervise or without, is
+ * right, with a warning. A run that can be supervised has a place for the records that safety needs. */
 static ls_status_t check_run(ls_ctx_t *ctx, const ls_config_t *config) {
   const bool supervised = config->checkpoint.dir != NULL;
-  ls_status_t status = ls_train_least_check(ctx, config);
-  if (status == LS_OK && !supervised) status = ls_train_safety_check(ctx, config);
+  ls_status_t status = supervised ? LS_OK : ls_train_safety_check(ctx, config);
   if (status == LS_OK && ls_train_safety_check(NULL, config) != LS_OK)
     ls_log(ctx, LS_LOG_WARN,
            "safety needs monitor.dir: without it only lockstep train --supervise takes this configuration");
+  if (status == LS_OK && ls_train_least_check(NULL, config) != LS_OK)
+    ls_log(
+        ctx, LS_LOG_WARN,
+        "supervise.ranks.least is %lld and the run has %lld rank%s: lockstep train --supervise refuses this "
+        "configuration",
+        (long long)config->supervise_ranks.least, (long long)config->parallel.ranks,
+        LS_PLURAL(config->parallel.ranks));
   return status == LS_OK ? ls_train_dir_check(ctx, config) : status;
 }
 

@@ -24,7 +24,8 @@ ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const 
 /* Whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at the option's place.
  */
 ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
-/* Section safety without records to judge; more ranks that must be left than there are. LS_ERR_CONFIG at the place. */
+/* Section safety without records to judge; more ranks that must be left than there are, which only a
+ * supervised run minds. LS_ERR_CONFIG at the place. */
 ls_status_t ls_train_safety_check(ls_ctx_t *ctx, const ls_config_t *config);
 ls_status_t ls_train_least_check(ls_ctx_t *ctx, const ls_config_t *config);
 
