@@ -140,7 +140,10 @@ static json_t *group_key(const json_t *labels) {
   FILE *to = open_memstream(&text, &size_bytes);
   if (!to) return NULL;
   json_object_foreach((json_t *)(uintptr_t)labels, name, value) {
-    fprintf(to, "%s%s=\"%s\"", before, name, json_string_value(value));
+    fprintf(to, "%s%s=\"", before, name);
+    for (const char *at = json_string_value(value); at && *at; at++)
+      fprintf(to, strchr("\"\\", *at) ? "\\%c" : "%c", *at);
+    fputc('"', to);
     before = ", ";
   }
   fputc('}', to);

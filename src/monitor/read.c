@@ -220,6 +220,8 @@ const char *ls_viewer_state(const ls_viewer_t *v, char text[LS_VIEWER_STATE_BYTE
   const char *end = json_string_value(json_object_get(first ? first->end : NULL, "text"));
   if (first && first->end)
     snprintf(text, LS_VIEWER_STATE_BYTES, "ended (%s)", end ? end : "");
+  else if (first && !first->any && !first->start)
+    snprintf(text, LS_VIEWER_STATE_BYTES, "the log has no record that can be read");
   else if (json_is_number(every) && silent_s > LATE_RECORDS * json_number_value(every) + 1)
     snprintf(text, LS_VIEWER_STATE_BYTES, "silent for %.0f s", silent_s);
   else

@@ -37,8 +37,8 @@ void ls_viewer_close(ls_viewer_t *view); /* also of one that is zero */
 /* Reads what is new, also of ranks that have begun since, and of a log that a new run has put in an old one's place.
  * *lines: how many. Lines that are no JSON are skipped. LS_ERR_NOT_FOUND: the folder is gone. */
 ls_status_t ls_viewer_update(ls_viewer_t *view, int64_t *lines);
-/* "running", "ended (ok)", "silent for 12 s": no record for several times their distance, and no word of an end. Returns
- * text. */
+/* "running", "ended (ok)", "silent for 12 s": no record for several times their distance, and no word of an end; or that the
+ * log has no record that can be read. Returns text. */
 enum { LS_VIEWER_STATE_BYTES = 64 };
 const char *ls_viewer_state(const ls_viewer_t *view, char text[LS_VIEWER_STATE_BYTES]);
 /* NULL: the rank has no log. */

@@ -504,6 +504,17 @@ static void a_notice_is_one_that_receivers_take_and_names_its_run(void **state) 
   ls_free(notices);
 }
 
+static void a_quote_in_a_name_ends_no_text_of_the_group_key(void **state) {
+  (void)state;
+  const ls_alert_rule_t rule = {.name = "a\", rank=\"9", .when = "loss > 1"};
+  const ls_alert_t a = ls_alert_of(&rule);
+  const ls_monitor_sample_t s = {.loss = 2};
+  json_t *notice = ls_alert_notice(&a, "host", "/a\\b", &s);
+  assert_string_equal(json_string_value(json_object_get(notice, "groupKey")),
+                      "{}:{alertname=\"a\\\", rank=\\\"9\", instance=\"host\", rank=\"0\", run=\"/a\\\\b\"}");
+  json_decref(notice);
+}
+
 static void a_program_that_fails_is_said_in_the_log(void **state) {
   (void)state;
   static const char *const program[] = {"sh", "-c", "echo 'error: no such receiver' >&2; exit 3"};
@@ -760,6 +771,7 @@ int main(void) {
       IN_DIR(a_program_that_fails_is_said_in_the_log),
       IN_DIR(a_slow_receiver_holds_nobody_up),
       IN_DIR(a_notice_is_one_that_receivers_take_and_names_its_run),
+      cmocka_unit_test(a_quote_in_a_name_ends_no_text_of_the_group_key),
       cmocka_unit_test(a_webhook_gets_the_notice),
       IN_DIR(each_receiver_that_failed_is_named),
       IN_DIR(a_mail_is_given_to_sendmail),

@@ -53,6 +53,9 @@ cmp -s "$work/out" "$work/followed" || fail "monitor of a run that has ended: $(
 "$program" monitor "$seen" --json >"$work/out" || fail "monitor --json"
 [ "$(field "$work/out" state)" = "ended (ok)" ] || fail "state: $(cat "$work/out")"
 grep -q '"step": 300,$' "$work/out" || fail "no record: $(cat "$work/out")"
+mkdir "$work/bad" && echo garbage >"$work/bad/events.jsonl"
+"$program" monitor "$work/bad" --once >"$work/out" || fail "monitor of a log that is none"
+grep -q "^$work/bad: the log has no record that can be read" "$work/out" || fail "$(cat "$work/out")"
 mkdir "$work/supervised" && ln -s "$seen" "$work/supervised/monitor"
 "$program" monitor "$work/supervised" --once | grep -q 'step 300 of 300' || fail "a folder whose monitor.dir lies in it"
 if command -v python3 >/dev/null 2>&1; then
