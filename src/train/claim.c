@@ -93,8 +93,9 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
 }
 
 ls_status_t ls_trainer_claim(ls_trainer_t *t) {
-  if (t->claimed || !t->config->checkpoint.dir) return LS_OK;
+  if (t->claimed) return LS_OK;
   t->claimed = true;
+  if (!t->config->checkpoint.dir) return LS_OK;
   ls_status_t status = t->lock ? claim_rank0(t) : LS_OK;
   return ls_comm_agree(t->world->comm, "preparing the checkpoint directory", status);
 }

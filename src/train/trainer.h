@@ -64,7 +64,7 @@ struct ls_trainer {
   int64_t slow_ns;                    /* the newest one by so much */
   const ls_inject_kind_t *save_fault; /* it strikes in the next save; NULL: none does */
   ls_ckpt_lock_t *lock;               /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
-  bool claimed;                       /* the directory is this run's; alike on all ranks */
+  bool claimed;                       /* the directory, if there is one, is this run's; alike on all ranks */
 };
 
 /* create.c: position in the stream of samples before step `step` of this run; number of trained samples. */
