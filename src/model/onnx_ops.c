@@ -134,6 +134,20 @@ static void emit_embedding(ls_onnx_t *o, const ls_graph_node_t *n, const char *o
   ls_onnx_op2(o, "Gather", ls_onnx_in(o, n, 1), ids, out);
 }
 
+/* How often the separator stands before a place, from the first row on to the last. */
+static void emit_segments(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const int64_t axis = 1;
+  ls_onnx_attr_int(o, "to", LS_ONNX_INT64);
+  const char *ids = ls_onnx_op1(o, "Cast", ls_onnx_in(o, n, 0), ls_onnx_temp(o));
+  const char *same = ls_onnx_op2(o, "Equal", ids, ls_onnx_ints(o, 1, &n->attrs.i[0]), ls_onnx_temp(o));
+  ls_onnx_attr_int(o, "to", LS_ONNX_INT64);
+  same = ls_onnx_op1(o, "Cast", same, ls_onnx_temp(o));
+  ls_onnx_attr_int(o, "exclusive", 1);
+  const char *before = ls_onnx_op2(o, "CumSum", same, ls_onnx_ints(o, 1, &axis), ls_onnx_temp(o));
+  before = ls_onnx_op2(o, "Add", before, ls_onnx_ints(o, 1, &n->attrs.i[1]), ls_onnx_temp(o));
+  ls_onnx_op2(o, "Min", before, ls_onnx_ints(o, 1, &n->attrs.i[2]), out);
+}
+
 /* Images have their channels last here, first there. */
 static const int64_t to_first[] = {0, 3, 1, 2}, to_last[] = {0, 2, 3, 1};
 
@@ -354,6 +368,7 @@ static const struct {
             {&ls_op_mean_positions, emit_mean_positions},
             {&ls_op_take_position, emit_take_position},
             {&ls_op_embedding, emit_embedding},
+            {&ls_op_segments, emit_segments},
             {&ls_op_conv2d, emit_conv2d},
             {&ls_op_rsqrt_eps, emit_nothing},
             {&ls_op_bn_apply, emit_bn_apply},

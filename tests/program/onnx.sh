@@ -57,6 +57,7 @@ preset gru 0 '5 50' ", width: 16, context: 5"
 preset encoder 0 '6 50' ", width: 24, depth: 2, heads: 3, context: 6"
 preset gpt2 20 10 ", width: 32, depth: 2, heads: 4, context: 10, vocabulary: 20"
 preset bert-small 20 7 ", width: 32, depth: 2, heads: 4, context: 7, vocabulary: 20, classes: 2"
+preset bert-base 5 9 ", width: 32, depth: 1, heads: 4, context: 9, vocabulary: 5, classes: 2, separator: 3"
 for large in resnet18 efficientnet-b0; do
   preset $large 0 '64 64 3' ", image: 64, classes: 10"
 done
