@@ -151,10 +151,11 @@ static const char *const size_names[] = {"width",   "depth", "heads",     "conte
 /* Sizes that the preset, or a list of layers, does not have. */
 static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_model_config_t *model) {
   ls_status_t status = LS_OK;
+  char text[LS_LAYER_WHY_BYTES];
   for (int i = 0; size_names[i]; i++) {
     if (!is_given(map, size_names[i])) continue;
-    const char *why =
-        model->preset ? ls_preset_refuses(model, size_names[i]) : "the layers below have their own sizes";
+    const char *why = model->preset ? ls_preset_refuses(model, size_names[i], text)
+                                    : "the layers below have their own sizes";
     if (why)
       status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, size_names[i])->key_place, "model.%s: %s %s",
                           size_names[i], model->preset ? model->preset : "it changes a preset;", why);

@@ -315,8 +315,15 @@ static ls_status_t check_all_read(const ls_layer_reader_t *r) {
 
 /* The model's input is whole numbers for all that read it, or for none. */
 static ls_status_t check_ids(const ls_layer_reader_t *r) {
-  if (ls_model_ids(r->model) == 0) return LS_OK;
-  for (int i = 0; i < r->model->layer_count; i++)
+  const int64_t ids = ls_model_ids(r->model);
+  if (ids == 0) return LS_OK;
+  for (int i = 0; i < r->model->layer_count; i++) {
+    const ls_layer_t *layer = &r->model->layer[i];
+    if (layer->kind->separator && layer->kind->separator(layer->options) >= ids)
+      return ls_fail_at(r->ctx, LS_ERR_CONFIG, &ls_entry_option(r->site[i].entry, "separator")->place,
+                        "model.layers.%s.separator: no sample holds it: the tokens of the embedding are 0 to "
+                        "%lld",
+                        layer->kind->name, (long long)ids - 1);
     for (int k = 0; k < r->model->layer[i].from_count; k++)
       if (r->model->layer[i].from[k] < 0 && !r->model->layer[i].kind->ids)
         return ls_fail_at(
@@ -324,6 +331,7 @@ static ls_status_t check_ids(const ls_layer_reader_t *r) {
             "model.layers.%s: it reads the model's input, which an embedding takes as whole numbers; "
             "let it read the embedding",
             r->model->layer[i].kind->name);
+  }
   return LS_OK;
 }
 

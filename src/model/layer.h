@@ -42,6 +42,7 @@ struct ls_layer_kind {
   const char *shares; /* another kind, whose parameters are like this one's first: `share` may name it */
   /* Reads the model's input alone, as whole numbers from 0 on; how many there may be. NULL: takes f32. */
   int64_t (*ids)(const void *options);
+  int64_t (*separator)(const void *options); /* NULL, or a token that it looks for; -1: none */
   /* Lists the parameters and states, at most LS_LAYER_PARAM_MAX; their number. NULL: none. */
   int (*params)(const void *options, const ls_shape_t *sample, ls_layer_param_t *param);
   /* Whether it takes such samples; else `why` says what it needs: "an image [H, W, C]". NULL: any. */
@@ -87,8 +88,9 @@ ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_
 /* presets.c: input, layers and perhaps the loss of model->preset, one of the names below, as a document: its sizes are
  * the model's where those are given. NULL: memory is short. */
 char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model);
-/* What model->preset says against the `size` that the model gives it: "has no such size"; NULL: nothing. */
-const char *ls_preset_refuses(const ls_model_config_t *model, const char *size);
+/* What model->preset says against the `size` that the model gives it: "has no such size", or a text written to `why`; NULL:
+ * nothing. */
+const char *ls_preset_refuses(const ls_model_config_t *model, const char *size, char why[LS_LAYER_WHY_BYTES]);
 extern const char *const ls_preset_names[]; /* NULL-terminated */
 
 #endif

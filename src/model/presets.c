@@ -109,13 +109,14 @@ static const char efficientnet_head[] = "  - global_pool: {name: avgpool}\n"
                                         "  - dense: {name: classifier.1, units: $classes}\n"
                                         "loss: cross-entropy\n";
 
-enum { STAGES = 4 /* of a residual network */, EFFICIENT_BLOCKS = 16, BLOCKS_MAX = 128 };
+enum { STAGES = 4 /* of a residual network */, EFFICIENT_STAGES = 7 };
 typedef struct preset {
   const char *name, *model;
   const char *head;     /* NULL or what follows where there are classes */
-  double width;         /* .. and depth: sizes, or factors of all layers' own (`factors`) */
-  double depth[STAGES]; /* of each stage, where there are several; else the first is the network's */
-  bool factors;
+  double width;         /* of the layers (of resnet: of the first stage); `factors`: a factor of their own */
+  double depth[STAGES]; /* blocks of each stage, where there are several; else the first is the network's */
+  bool factors;         /* depth is one of the stages' blocks, too */
+  int blocks_max;       /* what LS_LAYER_MAX layers have room for; 0: it has no blocks */
   int64_t heads, context, vocabulary, features, classes, image;
   double dropout;
   /* NULL, or writes what is between both. */
@@ -128,7 +129,8 @@ static double width_of(const preset_t *preset, const ls_model_config_t *model) {
 }
 
 static double depth_of(const preset_t *preset, const ls_model_config_t *model, int stage) {
-  double given = model->depth.v[model->depth.count > 1 ? stage : 0];
+  const ls_floats_t *depth = &model->depth;
+  double given = depth->count > 0 ? depth->v[depth->count > 1 ? stage : 0] : 0;
   return given > 0 ? given : preset->depth[stage];
 }
 
@@ -136,7 +138,7 @@ static double dropout_of(const preset_t *preset, const ls_model_config_t *model)
   return model->dropout >= 0 ? model->dropout : preset->dropout;
 }
 
-/* Convolution and norm `number` of block `name`. `from` "": the layer before. */
+/* A convolution and its norm, `conv` and `norm` of block `name`. `from` "": the layer before. */
 static void with_conv(FILE *to, const char *name, const char *conv, const char *norm, const char *from,
                       int64_t filters, int kernel, int stride, int64_t groups) {
   fprintf(to,
@@ -187,22 +189,32 @@ static int64_t scaled(int channels, double factor) {
   return (double)whole < 0.9 * wanted ? whole + EIGHT : whole;
 }
 
+static const struct {
+  int expand, kernel, stride, outputs, repeat;
+} stages[EFFICIENT_STAGES] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
+                              {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
+
+/* Of the whole network. */
+static double blocks_of(const preset_t *preset, const ls_model_config_t *model) {
+  double blocks = 0;
+  for (int i = 0; preset->factors && i < EFFICIENT_STAGES; i++)
+    blocks += ceil(stages[i].repeat * depth_of(preset, model, 0));
+  for (int i = 0; !preset->factors && i < (preset->depth[1] > 0 ? STAGES : 1); i++)
+    blocks += depth_of(preset, model, i);
+  return blocks;
+}
+
 /* Inverted bottlenecks: expansion, depthwise convolution, squeeze and excitation, projection. */
 static void efficient_blocks(FILE *to, const preset_t *preset, const ls_model_config_t *model) {
-  static const struct {
-    int expand, kernel, stride, outputs, repeat;
-  } stages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
-                {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
   enum { STEM = 32, HEAD = 4 /* times the last stage */ };
   const double width = width_of(preset, model), depth = depth_of(preset, model, 0);
   char from[64] = "features.0", block[36], part[60];
   int64_t channels = scaled(STEM, width);
-  int blocks = 0, done = 0;
-  for (int i = 0; i < LS_COUNT(stages); i++)
-    blocks += (int)ceil(stages[i].repeat * depth);
+  const int blocks = (int)blocks_of(preset, model);
+  int done = 0;
   with_conv(to, "features.0", "0", "1", "", channels, 3, 2, 1);
   fputs("  - activation: {name: features.0, kind: silu}\n", to);
-  for (int i = 0; i < LS_COUNT(stages); i++)
+  for (int i = 0; i < EFFICIENT_STAGES; i++)
     for (int k = 0; k < (int)ceil(stages[i].repeat * depth); k++, done++) {
       int64_t hidden = channels * stages[i].expand, outputs = scaled(stages[i].outputs, width);
       int stride = k == 0 ? stages[i].stride : 1, at = 0;
@@ -249,28 +261,28 @@ static const preset_t presets[] = {
      .depth = {2}, .context = 60, .features = 50, .classes = 3},
     {"gru", MODEL("[$context, $features]", RECURRENT("gru") OUTPUTS("$classes")), .width = 160, .depth = {2},
      .context = 60, .features = 50, .classes = 3},
-    {"encoder", encoder, .width = 192, .depth = {6}, .heads = 6, .context = 64, .features = 50, .classes = 3,
-     .dropout = 0.1},
-    {"gpt-char", gpt, .width = 384, .depth = {6}, .heads = 6, .context = 256, .vocabulary = 65,
-     .dropout = 0.2},
-    {"gpt2", gpt, .width = 768, .depth = {12}, .heads = 12, .context = 1024, .vocabulary = 50257,
-     .dropout = 0.1},
-    {"bert-small", bert, bert_head, .width = 512, .depth = {4}, .heads = 8, .context = 128,
+    {"encoder", encoder, .blocks_max = 127, .width = 192, .depth = {6}, .heads = 6, .context = 64,
+     .features = 50, .classes = 3, .dropout = 0.1},
+    {"gpt-char", gpt, .blocks_max = 127, .width = 384, .depth = {6}, .heads = 6, .context = 256,
+     .vocabulary = 65, .dropout = 0.2},
+    {"gpt2", gpt, .blocks_max = 127, .width = 768, .depth = {12}, .heads = 12, .context = 1024,
+     .vocabulary = 50257, .dropout = 0.1},
+    {"bert-small", bert, bert_head, .blocks_max = 127, .width = 512, .depth = {4}, .heads = 8, .context = 128,
      .vocabulary = 30522, .dropout = 0.1},
-    {"bert-base", bert, bert_head, .width = 768, .depth = {12}, .heads = 12, .context = 128,
+    {"bert-base", bert, bert_head, .blocks_max = 127, .width = 768, .depth = {12}, .heads = 12,
+     .context = 128, .vocabulary = 30522, .dropout = 0.1},
+    {"bert-small-mlm", bert_mlm, .blocks_max = 126, .width = 512, .depth = {4}, .heads = 8, .context = 128,
      .vocabulary = 30522, .dropout = 0.1},
-    {"bert-small-mlm", bert_mlm, .width = 512, .depth = {4}, .heads = 8, .context = 128, .vocabulary = 30522,
-     .dropout = 0.1},
-    {"bert-base-mlm", bert_mlm, .width = 768, .depth = {12}, .heads = 12, .context = 128, .vocabulary = 30522,
-     .dropout = 0.1},
+    {"bert-base-mlm", bert_mlm, .blocks_max = 126, .width = 768, .depth = {12}, .heads = 12, .context = 128,
+     .vocabulary = 30522, .dropout = 0.1},
     {"resnet18", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
-     .width = 64, .depth = {2, 2, 2, 2}, .expansion = 1},
+     .blocks_max = 144, .width = 64, .depth = {2, 2, 2, 2}, .expansion = 1},
     {"resnet34", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
-     .width = 64, .depth = {3, 4, 6, 3}, .expansion = 1},
+     .blocks_max = 144, .width = 64, .depth = {3, 4, 6, 3}, .expansion = 1},
     {"resnet50", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
-     .width = 64, .depth = {3, 4, 6, 3}, .expansion = 4},
+     .blocks_max = 101, .width = 64, .depth = {3, 4, 6, 3}, .expansion = 4},
     {"efficientnet-b0", efficientnet, efficientnet_head, .classes = 1000, .image = 224, .features = 3,
-     .dropout = 0.2, .width = 1, .depth = {1}, .factors = true, .blocks = efficient_blocks},
+     .dropout = 0.2, .blocks_max = 74, .width = 1, .depth = {1}, .factors = true, .blocks = efficient_blocks},
 };
 
 const char *const ls_preset_names[] = {
@@ -302,25 +314,17 @@ static bool reads(const preset_t *preset, const char *size) {
   return false;
 }
 
-const char *ls_preset_refuses(const ls_model_config_t *model, const char *size) {
-  const preset_t *preset = find(model->preset);
-  const bool width = strcmp(size, "width") == 0, depth = strcmp(size, "depth") == 0;
-  const int stages = preset->depth[1] > 0 ? STAGES : 1, given = model->depth.count;
-  if (!reads(preset, size)) return "has no such size";
-  if (depth && given != 1 && given != stages)
-    return stages > 1 ? "takes one number, or one for each of its 4 stages" : "takes one number";
-  bool whole = !width || model->width == floor(model->width);
-  double blocks = 0;
-  for (int i = 0; depth && i < stages; i++) {
-    whole = whole && depth_of(preset, model, i) == floor(depth_of(preset, model, i));
-    blocks += depth_of(preset, model, i) * (preset->factors ? EFFICIENT_BLOCKS : 1);
-  }
-  if (preset->blocks && blocks > BLOCKS_MAX) return "takes at most 128 blocks together";
-  return whole || preset->factors ? NULL : "takes whole numbers";
-}
-
 /* `name`: behind a `$`. */
 static double value_of(const preset_t *preset, const ls_model_config_t *model, const char *name, size_t len) {
+  const double depth = depth_of(preset, model, 0);
+  const struct {
+    const char *name;
+    double value;
+  } others[] = {{"separator", (double)model->separator},
+                {"width", width_of(preset, model)},
+                {"depth", depth},
+                {"dropout", dropout_of(preset, model)},
+                {"residual", 0.02 / sqrt(2.0 * depth)} /* of GPT-2 */};
   for (int i = 0; i < LS_COUNT(sizes); i++)
     if (strlen(sizes[i].name) == len && strncmp(name, sizes[i].name, len) == 0) {
       int64_t given, own;
@@ -328,11 +332,37 @@ static double value_of(const preset_t *preset, const ls_model_config_t *model, c
       memcpy(&own, (const char *)preset + sizes[i].own, sizeof own);
       return (double)(given > 0 ? given : own);
     }
-  if (*name == 's') return (double)model->separator;
-  if (*name == 'w') return width_of(preset, model);
-  if (strncmp(name, "de", 2) == 0) return depth_of(preset, model, 0);
-  return *name == 'd' ? dropout_of(preset, model)
-                      : 0.02 / sqrt(2.0 * depth_of(preset, model, 0)); /* residual: of GPT-2 */
+  int i = 0;
+  while (strlen(others[i].name) != len || strncmp(name, others[i].name, len) != 0)
+    i++;
+  return others[i].value;
+}
+
+const char *ls_preset_refuses(const ls_model_config_t *model, const char *size,
+                              char why[LS_LAYER_WHY_BYTES]) {
+  const preset_t *preset = find(model->preset);
+  const int own = preset->depth[1] > 0 ? STAGES : 1, given = model->depth.count;
+  const int64_t tokens = model->vocabulary > 0 ? model->vocabulary : preset->vocabulary;
+  if (!reads(preset, size)) return "has no such size";
+  if (strcmp(size, "separator") == 0 && model->separator >= tokens) {
+    snprintf(why, LS_LAYER_WHY_BYTES,
+             "has the tokens 0 to %lld: give one of them, or a larger model.vocabulary",
+             (long long)tokens - 1);
+    return why;
+  }
+  if (strcmp(size, "width") == 0 && !preset->factors && model->width != floor(model->width))
+    return "takes whole numbers";
+  if (strcmp(size, "depth") != 0) return NULL;
+  if (given > 1 && given != own)
+    return own > 1 ? "takes one number, or one for each of its 4 stages" : "takes one number";
+  for (int i = 0; i < given; i++) {
+    if (given > 1 && model->depth.v[i] == 0) return "needs a block in each of its 4 stages";
+    if (!preset->factors && model->depth.v[i] != floor(model->depth.v[i])) return "takes whole numbers";
+  }
+  if (preset->blocks_max == 0 || blocks_of(preset, model) <= preset->blocks_max) return NULL;
+  snprintf(why, LS_LAYER_WHY_BYTES, "takes at most %d blocks: a network has at most %d layers",
+           preset->blocks_max, LS_LAYER_MAX);
+  return why;
 }
 
 /* The text with its sizes: `$width*4`. */

@@ -191,6 +191,12 @@ static const struct {
      "f.yaml:6:7: model.layers.positions: size 3 is less than the sequence's 4 places"},
     {"    - embedding: {size: 3, units: 5, id: 4, separator: 1}\n",
      "f.yaml:5:7: model.layers.embedding: id 4 is no row of 3"},
+    {"    - embedding: {name: a, size: 3, units: 5}\n    - embedding: {name: b, from: input, size: 2, units: "
+     "5, "
+     "separator: 3}\n    - add: {from: [a, b]}\n",
+     "f.yaml:6:71: model.layers.embedding.separator: no sample holds it: the tokens of the embedding are 0 "
+     "to "
+     "2\n"},
     {"    - dense: {units: 3, from: fc}\n", "f.yaml:5:31: model.layers.dense.from: no earlier layer is "
                                             "called `fc`; a layer with `name: fc` would be"},
     {"    - dense: {units: 3, name: body}\n    - dense: {units: 3, from: bodi}\n",

@@ -210,17 +210,75 @@ static void sizes_that_do_not_fit(void **state) {
        "f.yaml:1:27: model.depth: resnet50 takes one number, or one for each of its 4 stages"},
       {"model: {preset: efficientnet-b0, depth: [1, 2]}\n",
        "f.yaml:1:34: model.depth: efficientnet-b0 takes one number"},
-      {"model: {preset: resnet18, depth: 33}\n",
-       "f.yaml:1:27: model.depth: resnet18 takes at most 128 blocks together"},
-      {"model: {preset: efficientnet-b0, depth: 8.1}\n",
-       "f.yaml:1:34: model.depth: efficientnet-b0 takes at most 128 blocks together"},
-      {"model: {preset: resnet50, depth: 32}\n", "resnet50:"},
+      {"model: {preset: resnet18, depth: 37}\n",
+       "f.yaml:1:27: model.depth: resnet18 takes at most 144 blocks: a network has at most 1024 layers\n"},
+      {"model: {preset: resnet34, depth: [200, 1, 1, 1]}\n",
+       "f.yaml:1:27: model.depth: resnet34 takes at most 144 blocks: a network has at most 1024 layers\n"},
+      {"model: {preset: resnet50, depth: [26, 26, 25, 25]}\n",
+       "f.yaml:1:27: model.depth: resnet50 takes at most 101 blocks: a network has at most 1024 layers\n"},
+      {"model: {preset: efficientnet-b0, depth: 4.6}\n",
+       "f.yaml:1:34: model.depth: efficientnet-b0 takes at most 74 blocks: a network has at most 1024 "
+       "layers\n"},
+      {"model: {preset: gpt2, depth: 128}\n",
+       "f.yaml:1:23: model.depth: gpt2 takes at most 127 blocks: a network has at most 1024 layers\n"},
+      {"model: {preset: encoder, depth: 128}\n",
+       "f.yaml:1:26: model.depth: encoder takes at most 127 blocks: a network has at most 1024 layers\n"},
+      {"model: {preset: bert-base, depth: 128}\n",
+       "f.yaml:1:28: model.depth: bert-base takes at most 127 blocks: a network has at most 1024 layers\n"},
+      {"model: {preset: bert-small-mlm, depth: 127}\n",
+       "f.yaml:1:33: model.depth: bert-small-mlm takes at most 126 blocks: a network has at most 1024 "
+       "layers\n"},
+      {"model: {preset: resnet18, depth: [1, 0, 1, 1]}\n",
+       "f.yaml:1:27: model.depth: resnet18 needs a block in each of its 4 stages\n"},
+      {"model: {preset: bert-small, vocabulary: 50, separator: 50}\n",
+       "f.yaml:1:45: model.separator: bert-small has the tokens 0 to 49: give one of them, or a larger "
+       "model.vocabulary\n"},
+      {"model: {preset: bert-base-mlm, separator: 40000}\n",
+       "f.yaml:1:32: model.separator: bert-base-mlm has the tokens 0 to 30521: give"},
       {"model: {preset: efficientnet-b0, width: 1e6}\n", "efficientnet-b0:"},
   };
   for (int i = 0; i < LS_COUNT(texts); i++) {
     parsed_t p;
     assert_int_equal(parse_model(c, texts[i][0], &p), LS_ERR_CONFIG);
     if (strncmp(c->text, texts[i][1], strlen(texts[i][1])) != 0) fail_msg("case %d: got \"%s\"", i, c->text);
+    release_model(&p);
+    capture_clear(c);
+  }
+}
+
+/* With one block more each is refused, at model.depth. */
+static void as_deep_as_layers_allow(void **state) {
+  capture_t *c = *state;
+  static const char *const texts[] = {
+      "model: {preset: resnet18, width: 1, depth: 36}\n",
+      "model: {preset: resnet34, width: 1, depth: [141, 1, 1, 1]}\n",
+      "model: {preset: resnet50, width: 1, depth: [26, 25, 25, 25]}\n",
+      "model: {preset: efficientnet-b0, width: 0.01, depth: 4.5}\n",
+      "model: {preset: gpt2, depth: 127}\n",
+      "model: {preset: encoder, depth: 127}\n",
+      "model: {preset: bert-base, classes: 2, depth: 127}\n",
+      "model: {preset: bert-small-mlm, depth: 126}\n",
+      "model: {preset: bert-small, vocabulary: 50, separator: 49}\n",
+  };
+  for (int i = 0; i < LS_COUNT(texts); i++) {
+    parsed_t p;
+    if (parse_model(c, texts[i], &p) != LS_OK) fail_msg("%s: %s", texts[i], c->text);
+    release_model(&p);
+  }
+}
+
+/* One fault, one message. */
+static void a_depth_that_is_no_depth(void **state) {
+  capture_t *c = *state;
+  static const char *const depths[] = {"-1", ".nan", "1e300", "[1000, -1, 1, 1]"};
+  for (int i = 0; i < LS_COUNT(depths); i++) {
+    char text[80];
+    parsed_t p;
+    snprintf(text, sizeof text, "model: {preset: resnet18, depth: %s}\n", depths[i]);
+    assert_int_equal(parse_model(c, text, &p), LS_ERR_CONFIG);
+    if (strstr(c->text, "model.depth") != c->text + strlen("f.yaml:1:34: ") ||
+        strstr(c->text, "resnet18 takes"))
+      fail_msg("%s: %s", depths[i], c->text);
     release_model(&p);
     capture_clear(c);
   }
@@ -233,6 +291,8 @@ int main(void) {
                                      TEST(of_other_sizes),
                                      TEST(two_texts_of_bert),
                                      TEST(dropout_0_ends_stochastic_depth),
-                                     TEST(sizes_that_do_not_fit)};
+                                     TEST(sizes_that_do_not_fit),
+                                     TEST(as_deep_as_layers_allow),
+                                     TEST(a_depth_that_is_no_depth)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,10 @@ static int64_t embedding_ids(const void *options) {
   return o->id < 0 && o->separator < 0 ? o->size : INT64_MAX;
 }
 
+static int64_t embedding_separator(const void *options) {
+  return ((const embedding_t *)options)->separator;
+}
+
 static bool embedding_takes(const void *options, const ls_shape_t *sample, int count,
                             char why[LS_LAYER_WHY_BYTES]) {
   (void)count;
@@ -85,6 +89,7 @@ static ls_tensor_id_t embedding_build(ls_layer_builder_t *b, const void *options
 const ls_layer_kind_t ls_kind_embedding = {.section = &embedding_section,
                                            .name = "embedding",
                                            .ids = embedding_ids,
+                                           .separator = embedding_separator,
                                            .params = embedding_params,
                                            .takes = embedding_takes,
                                            .shape = embedding_shape,
