@@ -65,8 +65,9 @@ static ls_status_t check_model(ls_ctx_t *ctx, const ls_data_config_t *config, co
   if (context != want->inputs)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.context is %" PRId64 ", but a sample of the model has %" PRId64
-                   " values: set model.input to [%" PRId64 "]",
-                   context, want->inputs, context);
+                   " values: set %s%" PRId64 "%s",
+                   context, want->inputs, want->preset ? "model.context to " : "model.input to [", context,
+                   want->preset ? "" : "]");
   if (!want->classes)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.kind: text predicts the next token: it needs loss: cross-entropy");

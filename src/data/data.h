@@ -101,6 +101,7 @@ typedef struct {
   int64_t ids;       /* whole: they are below this; 0 = any */
   int64_t ignored;   /* positions: a class of no output that targets may hold all the same */
   ls_shape_t x;      /* the model's input: a sample's dimensions */
+  bool preset;       /* .. which its sizes give, as model.image */
 } ls_data_want_t;
 
 /* One sample and its target, without the rows: their shapes, and the dtypes in which they are kept, sent and

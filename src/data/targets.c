@@ -51,12 +51,25 @@ static ls_status_t check_labels(ls_ctx_t *ctx, const char *name, const ls_matrix
   return LS_OK;
 }
 
+/* Those that change the input of a preset. */
+static const char *preset_sizes(const ls_data_want_t *want) {
+  return want->x.rank == 3   ? "model.image and model.features to their height and channels"
+         : want->x.rank == 2 ? "model.context and model.features to their places and values"
+         : want->whole       ? "model.context to their places"
+                             : "model.input and model.layers in place of the preset";
+}
+
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *s) {
   const ls_matrix_t *features = &s->features, *targets = &s->targets;
   if (targets->rows != features->rows)
     return ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " sample%s, but %s has %" PRId64 " target%s",
                    s->feature_name, features->rows, LS_PLURAL(features->rows), s->target_name, targets->rows,
                    LS_PLURAL(targets->rows));
+  if (features->cols != want->inputs && want->preset)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s has %" PRId64 " feature%s per sample, but the preset's input is %" PRId64 ": set %s",
+                   s->feature_name, features->cols, LS_PLURAL(features->cols), want->inputs,
+                   preset_sizes(want));
   if (features->cols != want->inputs)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s has %" PRId64 " feature%s per sample, but the model's input is %" PRId64

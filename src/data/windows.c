@@ -23,9 +23,10 @@ ls_status_t ls_windows_check(ls_ctx_t *ctx, const ls_data_config_t *config, cons
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s has %" PRId64 " feature%s, and with data.window: %" PRId64
                    " a sample has that many in every row, but the model's input is %" PRId64
-                   ": set model.input to [%" PRId64 ", %" PRId64 "], or choose other columns",
-                   s->feature_name, cols, LS_PLURAL(cols), config->window, want->inputs, config->window,
-                   cols);
+                   ": set %s%" PRId64 "%s%" PRId64 "%s, or choose other columns",
+                   s->feature_name, cols, LS_PLURAL(cols), config->window, want->inputs,
+                   want->preset ? "model.context to " : "model.input to [", config->window,
+                   want->preset ? " and model.features to " : ", ", cols, want->preset ? "" : "]");
   return LS_OK;
 }
 

@@ -31,7 +31,8 @@ ls_data_want_t ls_train_want(const ls_model_config_t *model) {
                           .whole = ids > 0,
                           .ids = ids == INT64_MAX ? 0 : ids,
                           .ignored = model->ignore,
-                          .x = ls_model_x(model)};
+                          .x = ls_model_x(model),
+                          .preset = model->preset};
 }
 
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,

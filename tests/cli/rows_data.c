@@ -8,13 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define TRAIN   "train: {batch: 2, steps: 2}\nparallel: {backend: cpu, threads: 1}\n"
-#define REAL    "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n" TRAIN
-#define CLASSES "model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN
-#define CSV     REAL "data: {kind: csv, path: d.csv, target: [y]}\n"
-#define CSV_GZ  REAL "data: {kind: csv, path: d.csv.gz, target: [y]}\n"
-#define IDX     CLASSES "data: {kind: idx, features: x.idx, targets: y.idx}\n"
-#define NPY     REAL "data: {kind: npy, features: x.npy, targets: y.npy}\n"
+#define TRAIN     "train: {batch: 2, steps: 2}\nparallel: {backend: cpu, threads: 1}\n"
+#define REAL      "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n" TRAIN
+#define CLASSES   "model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN
+#define CSV       REAL "data: {kind: csv, path: d.csv, target: [y]}\n"
+#define CSV_GZ    REAL "data: {kind: csv, path: d.csv.gz, target: [y]}\n"
+#define IDX       CLASSES "data: {kind: idx, features: x.idx, targets: y.idx}\n"
+#define NPY_FILES "data: {kind: npy, features: x.npy, targets: y.npy}\n"
+#define NPY       REAL NPY_FILES
 #define TOKENS                                                                                               \
   "model: {input: [2], loss: cross-entropy, layers: [{embedding: {size: 5, units: 3}}]}\n" TRAIN             \
   "data: {kind: npy, features: x.npy, targets: y.npy}\n"
@@ -261,6 +262,12 @@ FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a
 const row_t rows_data[] = {
     {"a window of another width", DATA, .config = CSV_WITH("window: 2"), .files = csv_good,
      .expect = {"d.csv has 3 features, and with data.window: 2", "set model.input to [2, 3]"}},
+    {"a window of another width than the preset's", DATA,
+     .config = "model: {preset: lstm, classes: 1}\n" TRAIN
+               "data: {kind: csv, path: d.csv, target: [y], window: 2}\n",
+     .files = csv_good,
+     .expect = {"d.csv has 3 features, and with data.window: 2",
+                "set model.context to 2 and model.features to 3, or"}},
     {"a stride without a window", CONFIG, .config = CSV_WITH("stride: 2"), .files = csv_good,
      .expect = {"data.stride goes with data.window"}},
     {"a horizon without a window", CONFIG, .config = CSV_WITH("horizon: 5"), .files = csv_good,
@@ -275,6 +282,9 @@ const row_t rows_data[] = {
      .expect = {"data.kind: text has a target at each of 2 positions"}},
     {"text of another context", CONFIG, .config = TEXT_DATA(", context: 3"), .files = text_good,
      .expect = {"data.context is 3", "set model.input to [3]"}},
+    {"text of another context than the preset's", CONFIG,
+     .config = "model: {preset: gpt-char}\n" TRAIN "data: {kind: text, path: t.txt, context: 3}\n",
+     .files = text_good, .expect = {"data.context is 3", "set model.context to 3\n"}},
     {"text with real targets", CONFIG, .config = REAL "data: {kind: text, path: t.txt}\n", .files = text_good,
      .expect = {"it needs loss: cross-entropy"}},
     {"text that is normalised", CONFIG, .config = TEXT_DATA(", normalize: true"), .files = text_good,
@@ -491,6 +501,17 @@ const row_t rows_data[] = {
     {"npy header with code", DATA, .config = NPY, .files = npy_code, .expect = {"x.npy", "offset"}},
     {"npy too wide for the model", DATA, .config = NPY, .files = npy_width,
      .expect = {"x.npy", "4 features", "set model.input to [4]\n"}},
+    {"npy too narrow for a preset of images", DATA, .config = "model: {preset: resnet18}\n" TRAIN NPY_FILES,
+     .files = npy_width,
+     .expect = {"x.npy", "4 features", "set model.image and model.features to their height and channels\n"}},
+    {"npy too narrow for a preset of sequences", DATA, .config = "model: {preset: lstm}\n" TRAIN NPY_FILES,
+     .files = npy_width,
+     .expect = {"x.npy", "4 features", "set model.context and model.features to their places and values\n"}},
+    {"npy too narrow for a preset of tokens", DATA, .config = "model: {preset: gpt2}\n" TRAIN NPY_FILES,
+     .files = npy_token, .expect = {"x.npy", "2 features", "set model.context to their places\n"}},
+    {"npy too narrow for a preset of one size", DATA,
+     .config = "model: {preset: mlp-medium}\n" TRAIN NPY_FILES, .files = npy_width,
+     .expect = {"x.npy", "4 features", "set model.input and model.layers in place of the preset\n"}},
     {"npy is an npz", DATA, .config = NPY, .files = npy_npz, .expect = {"x.npy", ".npz"}},
     {"npz two arrays", OK, .config = NPZ, .files = npz_good},
     {"npz which array", DATA, "check c.yaml --set data.features=d.npz", NPZ, npz_good,
