@@ -221,6 +221,9 @@ static ls_status_t run_trainer(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *co
   return status;
 }
 
+/* Rank 0 reads a profile and prints, perhaps for a reader who takes his time; parallel.deadline_s is for training. */
+static const int64_t report_ns = INT64_C(3600) * 1000000000;
+
 static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args) {
   cli_progress_t progress;
   ls_train_hooks_t hooks = {.progress = args->quiet ? NULL : cli_progress_show,
@@ -241,7 +244,9 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
   else
     cli_messages_settle(args->messages, world);
   const ls_status_t end = status == LS_OK ? report.trace : status;
-  if (!ended_together(status) || ls_world_rank(world) != 0) return end;
+  if (!ended_together(status)) return end;
+  world->comm->deadline_ns = report_ns; /* of the others, which wait for rank 0 at the end */
+  if (ls_world_rank(world) != 0) return end;
   if (status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN)
     ls_fail(ctx, status, "%s after %lld of %lld steps; %s",
             status == LS_ERR_AGAIN ? "a limit of safety ended the run" : "interrupted",
