@@ -8,8 +8,9 @@ which a record names a rank has a false alarm. Those whose only causes are "othe
 apart: then the processor was slower, not the rank.
 
 Each process needs a processor of its own, and one that is as fast at all times: on a machine with other work, or a virtual one
-that shares its cores, the figures say little. --paced takes that speed out: each rank's steps, whose computation takes about
-1 ms, are filled up to 4 ms, and PERCENT is of that.
+that shares its cores, the figures say little. --paced takes that speed out: each rank's steps, whose computation is a small part
+of it, are filled up to 4 ms, and PERCENT is of that. A step is filled by what the one before left, so what computation varies by
+remains.
 """
 import argparse
 import collections
@@ -24,7 +25,7 @@ import tempfile
 CAUSES = ["input", "heat", "clock", "other load", "own work", "slower processor"]
 NOT_THE_RANK = {"other load", "slower processor"}
 CONFIG = """
-model: {{input: [784], loss: mse, layers: [{{dense: {{units: 512, activation: relu}}}}, {{dense: {{units: 512, activation: relu}}}}, {{dense: {{units: 10}}}}]}}
+model: {{input: [784], loss: mse, layers: [{{dense: {{units: {units}, activation: relu}}}}, {{dense: {{units: {units}, activation: relu}}}}, {{dense: {{units: 10}}}}]}}
 data: {{kind: synthetic, samples: 4096}}
 train: {{batch: 128, steps: {steps}, evaluate_every: 0, checkpoint: {{dir: {dir}/run}}}}
 parallel: {{backend: cpu, threads: 1, ranks: 2, bind: true}}
@@ -32,11 +33,11 @@ monitor: {{dir: {dir}/monitor, every_s: 0.01, alerts: []}}
 """
 
 
-def records(program, fault, look_from, steps):
+def records(program, fault, look_from, steps, units):
     """The records of one run with this fault, from step look_from on."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "c.yaml")
-        config.write_text(CONFIG.format(dir=folder, steps=steps))
+        config.write_text(CONFIG.format(dir=folder, steps=steps, units=units))
         environment = dict(os.environ, **({"LOCKSTEP_FAULT": f"{fault} {folder}/once"} if fault else {}))
         done = subprocess.run([program, "train", config, "--quiet"], env=environment, capture_output=True, text=True)
         if done.returncode != 0:
@@ -61,12 +62,12 @@ def main():
     parser.add_argument("--paced", action="store_true")
     options = parser.parse_args()
     runs, pace = options.runs, "@4000" if options.paced else ""
-    slow_from, steps = (300, 500) if options.paced else (600, 1200)
+    slow_from, steps, units = (150, 250, 64) if options.paced else (600, 1200, 512)
     after, ratios, causes, early, false, named_clean, clean_causes = [], [], [], 0, 0, 0, []
     for run in range(2 * runs):
         slow = run % 2 == 0
         fault = f"slow{options.percent}{pace} 1 {slow_from if slow else steps}" if slow or pace else ""
-        lines = records(options.program, fault, slow_from // 2, steps)
+        lines = records(options.program, fault, slow_from // 2, steps, units)
         named = [line for line in lines if line.get("straggler") == 1]
         if slow:
             before = any(line["step"] < slow_from for line in named)
