@@ -31,6 +31,22 @@ static inline bool aligned16(const void *a, const void *b = nullptr, const void 
 typedef __nv_bfloat16 bf16_t;
 typedef __half f16_t;
 
+// Runs as<type of ids>(stream, args).
+#define BY_IDS(as, ids)                                                                                      \
+  switch (ids) {                                                                                             \
+  case LS_U8:                                                                                                \
+    as<uint8_t>(stream, args);                                                                               \
+    break;                                                                                                   \
+  case LS_U16:                                                                                               \
+    as<uint16_t>(stream, args);                                                                              \
+    break;                                                                                                   \
+  case LS_I32:                                                                                               \
+    as<int32_t>(stream, args);                                                                               \
+    break;                                                                                                   \
+  default:                                                                                                   \
+    as<float>(stream, args);                                                                                 \
+  }
+
 // Runs the statement with T the type of a dtype's elements.
 #define BY_DTYPE(dtype_, ...)                                                                                \
   switch (dtype_) {                                                                                          \

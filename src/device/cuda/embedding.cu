@@ -32,22 +32,6 @@ template <class I> static void embedding_as(ls_stream_t *stream, args_t args) {
                                                                     out<T>(args, 0), count, rows, width))
 }
 
-// Runs as<type of ids>(stream, args).
-#define BY_IDS(as, ids)                                                                                      \
-  switch (ids) {                                                                                             \
-  case LS_U8:                                                                                                \
-    as<uint8_t>(stream, args);                                                                               \
-    break;                                                                                                   \
-  case LS_U16:                                                                                               \
-    as<uint16_t>(stream, args);                                                                              \
-    break;                                                                                                   \
-  case LS_I32:                                                                                               \
-    as<int32_t>(stream, args);                                                                               \
-    break;                                                                                                   \
-  default:                                                                                                   \
-    as<float>(stream, args);                                                                                 \
-  }
-
 static ls_status_t embedding(ls_stream_t *stream, args_t args) {
   BY_IDS(embedding_as, args->in[0].shape.dtype)
   return launched(stream, "embedding");

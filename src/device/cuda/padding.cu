@@ -56,28 +56,13 @@ template <class T> static void launch_segments(ls_stream_t *stream, args_t args)
       i[2]);
 }
 
-#define BY_IDS(launch)                                                                                       \
-  switch (args->in[0].shape.dtype) {                                                                         \
-  case LS_U8:                                                                                                \
-    launch<uint8_t>(stream, args);                                                                           \
-    break;                                                                                                   \
-  case LS_U16:                                                                                               \
-    launch<uint16_t>(stream, args);                                                                          \
-    break;                                                                                                   \
-  case LS_I32:                                                                                               \
-    launch<int32_t>(stream, args);                                                                           \
-    break;                                                                                                   \
-  default:                                                                                                   \
-    launch<float>(stream, args);                                                                             \
-  }
-
 static ls_status_t lengths(ls_stream_t *stream, args_t args) {
-  BY_IDS(launch_lengths)
+  BY_IDS(launch_lengths, args->in[0].shape.dtype)
   return launched(stream, "lengths");
 }
 
 static ls_status_t segments(ls_stream_t *stream, args_t args) {
-  BY_IDS(launch_segments)
+  BY_IDS(launch_segments, args->in[0].shape.dtype)
   return launched(stream, "segments");
 }
 
