@@ -304,14 +304,17 @@ static const preset_t *find(const char *name) {
   return NULL;
 }
 
-static bool reads(const preset_t *preset, const char *size) {
-  const char *text[] = {preset->model, preset->head ? preset->head : "",
-                        preset->blocks ? "$width $depth" : ""};
-  size_t len = strlen(size);
-  for (int i = 0; i < LS_COUNT(text); i++)
-    for (const char *p = text[i]; (p = strchr(p, '$')); p++)
-      if (strncmp(p + 1, size, len) == 0 && !isalpha((unsigned char)p[1 + len])) return true;
+static bool names(const char *text, const char *size) {
+  const size_t len = strlen(size);
+  for (const char *p = text; p && (p = strchr(p, '$')); p++)
+    if (strncmp(p + 1, size, len) == 0 && !isalpha((unsigned char)p[1 + len])) return true;
   return false;
+}
+
+/* Whether the network depends on this size: by its text, or because its blocks are made from it. */
+static bool reads(const preset_t *preset, const char *size) {
+  const bool of_blocks = strcmp(size, "width") == 0 || strcmp(size, "depth") == 0;
+  return names(preset->model, size) || names(preset->head, size) || (preset->blocks && of_blocks);
 }
 
 /* `name`: behind a `$`. */
