@@ -3,10 +3,12 @@
 #include "cli/cli.h"
 #include "cli/stop.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct {
   const cli_args_t *args;
@@ -16,19 +18,30 @@ typedef struct {
   char ranks[16], past[48];
   char *devices;       /* CUDA_VISIBLE_DEVICES as given; NULL: not */
   bool on_host;        /* the ranks use no device */
-  const char *config;  /* where a life writes its configuration when the run has begun */
-  struct stat earlier; /* what lay there before */
+  const char *shared;  /* the run's folder: a life writes its configuration there when the run has begun */
+  struct stat earlier; /* the configuration that lay there before */
 } own_t;
+
+/* What lies there as a configuration; zeros: nothing. On a network file system stat may answer a minute late; opening the
+ * folder, and the file in it, asks the server. */
+static struct stat configuration(const own_t *own) {
+  struct stat found = {0};
+  const int dir = open(own->shared, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int file = dir >= 0 ? openat(dir, LS_CONFIG_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+  if (file >= 0) fstat(file, &found);
+  if (file >= 0) close(file);
+  if (dir >= 0) close(dir);
+  return found;
+}
 
 /* Whether a life has made the run's folder its own (train/claim.c). Before, the checkpoints there are those of an earlier
  * run, with which this one goes on with --resume alone. */
 static bool begun(void *user) {
   const own_t *own = user;
-  struct stat now;
   if (own->args->resume) return true;
-  return stat(own->config, &now) == 0 &&
-         (now.st_ino != own->earlier.st_ino || now.st_mtim.tv_sec != own->earlier.st_mtim.tv_sec ||
-          now.st_mtim.tv_nsec != own->earlier.st_mtim.tv_nsec);
+  const struct stat now = configuration(own), *earlier = &own->earlier;
+  return now.st_ino != 0 && (now.st_ino != earlier->st_ino || now.st_mtim.tv_sec != earlier->st_mtim.tv_sec ||
+                             now.st_mtim.tv_nsec != earlier->st_mtim.tv_nsec);
 }
 
 static int requested(void *user) {
@@ -223,7 +236,7 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                .on_host = strcmp(config->parallel.backend, "cpu") == 0,
                .devices = devices ? ls_arena_printf(&arena, "%s", devices) : NULL,
                .shows = dir ? ls_arena_printf(&arena, "monitor.dir=%s", dir) : NULL,
-               .config = shared ? ls_arena_printf(&arena, "%s/" LS_CONFIG_NAME, shared) : NULL,
+               .shared = shared,
                .argv = ls_alloc_array(ctx, (size_t)args->argc + 11, sizeof *own.argv)};
   const ls_supervise_t spec = {.config = &config->supervise,
                                .restarts = &config->restarts,
@@ -244,8 +257,8 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                .held = held,
                                .user = &own};
   int code = ls_status_exit_code(LS_ERR_MEMORY);
-  if (own.shows && own.argv && own.config) {
-    stat(own.config, &own.earlier); /* zeros: there is none */
+  if (own.shows && own.argv && own.shared) {
+    own.earlier = configuration(&own);
     prepare_environment(args->messages);
     cli_stop_mode(CLI_STOP_ASK);
     cli_stop_hold();

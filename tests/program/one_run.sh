@@ -77,4 +77,13 @@ grep -q 'Restart 1 of 3 from the beginning' "$work/err" || fail "what the second
 grep -q 'started again' "$work/run/monitor/supervise.txt" || fail "no second life: $(cat "$work/run/monitor/supervise.txt")"
 [ "$(field "$work/out" steps)" = 7 ] || fail "the second life went on with the earlier run: $(cat "$work/out")"
 [ -d "$work/run/step-000000000007" ] && [ -e "$work/run/previous-2/${newest##*/}" ] || fail "the earlier run is not in previous-2"
+
+if [ "${LOCKSTEP_OLD_STAT:-}" ]; then
+  echo "attributes_of_a_network_file_system_may_be_old: a run that has begun goes on all the same"
+  LD_PRELOAD=$LOCKSTEP_OLD_STAT LOCKSTEP_FAULT="kill 0 600 $work/again" "$program" train "$work/c.yaml" --supervise --quiet --json \
+    --set train.checkpoint.dir="$work/far" --set train.checkpoint.beside=false --set train.steps=601 >"$work/out" 2>"$work/err" || fail "old attributes: $(cat "$work/err")"
+  [ "$(field "$work/out" resumed_from_step)" = 500 ] || fail "the second life began anew: $(cat "$work/err")"
+else
+  echo "not run: old attributes (a sanitizer's runtime is the first library)"
+fi
 echo ok
