@@ -1,11 +1,23 @@
-/* Reads /proc. */
+/* Reads /proc, and the user database. */
 #include "base/process.h"
 
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+bool ls_process_home(char path[PATH_MAX]) {
+  const char *home = getenv("HOME");
+  char text[PATH_MAX];
+  struct passwd entry, *found = NULL;
+  const bool known = home && *home;
+  if (!known && getpwuid_r(getuid(), &entry, text, sizeof text, &found) == 0 && found) home = found->pw_dir;
+  if (!known && (!found || home[0] != '/')) return false;
+  return snprintf(path, PATH_MAX, "%s", home) < PATH_MAX;
+}
 
 int64_t ls_process_peak_bytes(void) {
   FILE *file = fopen("/proc/self/status", "re");

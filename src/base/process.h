@@ -1,4 +1,4 @@
-/* Facts from /proc about this process. */
+/* Facts about this process and others, most of them from /proc. */
 #ifndef LS_BASE_PROCESS_H
 #define LS_BASE_PROCESS_H
 
@@ -17,6 +17,9 @@ int64_t ls_process_node(int unique);
 
 /* The program that this process runs. False: errno says why. */
 bool ls_process_program(char path[PATH_MAX]);
+
+/* The user's home directory: $HOME, else what the user database says. False: neither knows one. */
+bool ls_process_home(char path[PATH_MAX]);
 
 /* A descriptor that becomes readable when another process ends; -1: it has ended (errno ESRCH), or this kernel has none. */
 int ls_process_watch(pid_t pid);

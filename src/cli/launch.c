@@ -52,7 +52,8 @@ static void prepare_environment(cli_messages_t *messages, const char *hosts) {
   /* Without shared memory the ranks of a host talk over TCP. Open MPI 5 asks the routes which interface leads to an
    * address, and to one of this host none does but lo, which it leaves out: it compares addresses instead. */
   if (!hosts) setenv("OMPI_MCA_reachable", "weighted", 0);
-  char columns[16], own[16];
+  char columns[16], own[16], home[PATH_MAX];
+  if (ls_process_home(home)) setenv("HOME", home, 1); /* Open MPI 5 does not start without */
   snprintf(own, sizeof own, "%d", (int)getpid());
   setenv(CLI_ENV_LAUNCHER, own, 1);
   snprintf(columns, sizeof columns, "%d", messages->columns);

@@ -3,6 +3,7 @@
 
 #include "base/child.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char start_yourself[] = "put the mpirun of Open MPI first on PATH (openmpi-bin), or start the "
@@ -32,7 +33,7 @@ ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **l
   ls_child_spec_t ask = {.argv = argv, .limit_s = LIMIT_S, .said = version, .said_bytes = sizeof version};
   ls_child_end_t end;
   ask.stream[STDOUT_FILENO].fd = STDERR_FILENO; /* launchers answer on either */
-  ls_child_run(&ask, &end);
+  const bool answered = ls_child_run(&ask, &end);
   ls_child_words(&end, words);
   if (end.error || end.late_s)
     return ls_fail(
@@ -40,6 +41,12 @@ ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **l
         "%d ranks need mpirun, which %s; install openmpi-bin or start the ranks with your launcher", ranks,
         words);
   const cli_launcher_t *row = match(version);
+  if (!row && !answered) {
+    const char *home = getenv("HOME");
+    ls_child_reason(&end, version, words);
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "mpirun --version failed: %s%s", words,
+                   home && *home ? "" : "; HOME is not set");
+  }
   if (!row)
     return ls_fail(ctx, LS_ERR_UNSUPPORTED,
                    "mpirun is a launcher that lockstep does not know (mpirun --version says \"%.*s\"): %s",

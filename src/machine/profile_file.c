@@ -2,13 +2,13 @@
  * a checksum. A torn, altered or borrowed file is refused. */
 #include "machine/profile_parts.h"
 
+#include "base/process.h"
+
 #include <inttypes.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 enum { FORMAT_VERSION = 2, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
@@ -218,23 +218,13 @@ ls_status_t ls_profile_load(ls_ctx_t *ctx, const char *path, const ls_machine_t 
   return status;
 }
 
-/* The home directory: $HOME, else what the user database says. NULL: neither knows one. */
-static const char *home_dir(struct passwd *entry, char *text, size_t size) {
-  const char *home = getenv("HOME");
-  struct passwd *found = NULL;
-  if (home && *home) return home;
-  bool known = getpwuid_r(getuid(), entry, text, size, &found) == 0 && found && found->pw_dir[0] == '/';
-  return known ? found->pw_dir : NULL;
-}
-
 char *ls_profile_default_path(ls_ctx_t *ctx, const ls_machine_t *machine) {
   const char *named = getenv("LOCKSTEP_PROFILE"), *cache = getenv("XDG_CACHE_HOME"), *below = "";
-  char hex[DIGITS], text[4096];
-  struct passwd entry;
+  char hex[DIGITS], home[PATH_MAX];
   if (named && *named) return ls_strdup(ctx, named);
   if (!cache || cache[0] != '/') { /* the XDG base directory specification: relative ones are ignored */
     below = "/.cache";
-    cache = home_dir(&entry, text, sizeof text);
+    cache = ls_process_home(home) ? home : NULL;
     if (!cache)
       ls_log(
           ctx, LS_LOG_WARN,

@@ -47,6 +47,20 @@ expect 7 "mpirun is that of Slurm's srun.*srun -n RANKS lockstep" train "$work/c
 launcher 'my launcher 1.0'
 expect 7 'does not know (mpirun --version says "my launcher 1.0")' train "$work/c.yaml"
 
+# open_mpi_5_needs_a_home: without one it does not even say its version
+launcher 'mpirun (Open MPI) 5.0.7'
+sed -i '1a [ "${HOME:-}" ] || { echo "[x:1] Error: Unable to get the user home directory" >\&2; exit 1; }' "$work/bin/mpirun"
+rm "$work/called"
+if [ "$(getent passwd "$(id -u)")" ]; then
+  for home in -uHOME HOME=; do env $home "$program" train "$work/c.yaml" || fail "a user with a home directory, and $home"; done
+  called '^--map-by :OVERSUBSCRIBE --bind-to none -np 2 '
+else
+  HOME= expect 7 'mpirun --version failed: \[x:1\] Error: Unable to get the user home directory; HOME is not set' train "$work/c.yaml"
+fi
+launcher '' # and nothing that a launcher would say
+sed -i '1a echo "no such library: libprrte.so" >\&2; exit 127' "$work/bin/mpirun"
+expect 7 'mpirun --version failed: no such library: libprrte\.so$' train "$work/c.yaml"
+
 # an exit code above 128 is no signal where none is named
 launcher 'mpirun (Open MPI) 5.0.7' 'printf -- "%s\nThe option -q is not\nknown here.\n%s\n" ------------------------- ------------------------- >&2; exit 213'
 expect 7 'could not run the ranks; it says: The option -q is not known here\. (--verbose' train "$work/c.yaml"
