@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""straggler.py LOCKSTEP [RUNS [PERCENT]] [--paced]: is a slowed rank named, how soon, and is nobody accused falsely?
+"""straggler.py LOCKSTEP [RUNS [PERCENT]] [--paced | --backend cuda]: is a slowed rank named, how soon, and is nobody accused
+falsely?
 
-Trains with 2 bound CPU ranks RUNS times (default 50) with a rank whose steps take PERCENT (default 11) longer from a step on,
+Trains with 2 bound CPU ranks, or on 2 GPUs, RUNS times (default 50) with a rank whose steps take PERCENT (default 11) longer
+from a step on,
 and RUNS times without. Looks at the records of the event log, one each 10 ms, from some hundred steps before the slow step on.
 The first record that names the slowed rank counts, and none where one before the slow step named anybody. A run without one in
 which a record names a rank has a false alarm. Those whose only causes are "other load" and "slower processor" are counted
@@ -27,17 +29,20 @@ NOT_THE_RANK = {"other load", "slower processor"}
 CONFIG = """
 model: {{input: [784], loss: mse, layers: [{{dense: {{units: {units}, activation: relu}}}}, {{dense: {{units: {units}, activation: relu}}}}, {{dense: {{units: 10}}}}]}}
 data: {{kind: synthetic, samples: 4096}}
-train: {{batch: 128, steps: {steps}, evaluate_every: 0, checkpoint: {{dir: {dir}/run}}}}
-parallel: {{backend: cpu, threads: 1, ranks: 2, bind: true}}
+train: {{batch: {batch}, steps: {steps}, evaluate_every: 0, checkpoint: {{dir: {dir}/run}}}}
+parallel: {{{parallel}, ranks: 2}}
 monitor: {{dir: {dir}/monitor, every_s: 0.01, alerts: []}}
 """
 
 
-def records(program, fault, look_from, steps, units):
+CPU, GPU = "backend: cpu, threads: 1, bind: true", "backend: cuda"
+
+
+def records(program, fault, look_from, **run):
     """The records of one run with this fault, from step look_from on."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "c.yaml")
-        config.write_text(CONFIG.format(dir=folder, steps=steps, units=units))
+        config.write_text(CONFIG.format(dir=folder, **run))
         environment = dict(os.environ, **({"LOCKSTEP_FAULT": f"{fault} {folder}/once"} if fault else {}))
         done = subprocess.run([program, "train", config, "--quiet"], env=environment, capture_output=True, text=True)
         if done.returncode != 0:
@@ -60,14 +65,20 @@ def main():
     parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=50)
     parser.add_argument("percent", metavar="PERCENT", nargs="?", type=int, default=11)
     parser.add_argument("--paced", action="store_true")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
     runs, pace = options.runs, "@4000" if options.paced else ""
-    slow_from, steps, units = (150, 250, 64) if options.paced else (600, 1200, 512)
+    slow_from, run_of = 600, dict(parallel=CPU, batch=128, steps=1200, units=512)
+    if options.paced:
+        slow_from, run_of = 150, dict(parallel=CPU, batch=128, steps=250, units=64)
+    elif options.backend == "cuda":  # 2.5 ms a step on an H200
+        slow_from, run_of = 300, dict(parallel=GPU, batch=2048, steps=400, units=4096)
+    steps = run_of["steps"]
     after, ratios, causes, early, false, named_clean, clean_causes = [], [], [], 0, 0, 0, []
     for run in range(2 * runs):
         slow = run % 2 == 0
         fault = f"slow{options.percent}{pace} 1 {slow_from if slow else steps}" if slow or pace else ""
-        lines = records(options.program, fault, slow_from // 2, steps, units)
+        lines = records(options.program, fault, slow_from // 2, **run_of)
         named = [line for line in lines if line.get("straggler") == 1]
         if slow:
             before = any(line["step"] < slow_from for line in named)

@@ -83,7 +83,7 @@ typedef struct {
 
 /* What a training step took, summed over its micro-batches. */
 typedef struct {
-  const ls_task_time_t *task; /* of the program's tasks (ls_program_task) */
+  const ls_task_time_t *task; /* of the program's tasks (ls_program_task); NULL with LS_TIMED_WAITS */
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
 } ls_step_times_t;
 
@@ -126,7 +126,7 @@ typedef struct {
   float stats[LS_STATS_COUNT];          /* of that step */
   int64_t waited_ns;                    /* for the newest launched micro-batch's samples */
   ls_input_times_t input;               /* what the loader has done; written by ls_engine_stop */
-  const ls_step_times_t *took;          /* that step; NULL: tasks are not timed */
+  const ls_step_times_t *took;          /* that step; NULL: nothing is timed */
   ls_step_times_t times[2];             /* of even and odd steps: micro-batches of two may end in turn */
   ls_task_time_t *sums;                 /* (2, tasks); NULL with one member */
 } ls_engine_t;
@@ -143,9 +143,8 @@ ls_status_t ls_engine_lower(ls_engine_t *engine, ls_step_kind_t kind, int64_t ro
 ls_status_t ls_engine_allocate(ls_engine_t *engine, bool staging);
 /* Copies the samples to the state's tables; nothing to do without tables. */
 ls_status_t ls_engine_upload(ls_engine_t *engine, const ls_dataset_t *dataset);
-/* Makes a run for each lowered kind that has none. trace: every task is timed, on a device by events that are
- * captured with the step. Collective if a program has groups of ranks, and so is unbind. */
-ls_status_t ls_engine_bind(ls_engine_t *engine, bool trace);
+/* Makes a run for each lowered kind that has none; `timed` is of training steps on a device. Collective if a program has groups of ranks, and so is unbind. */
+ls_status_t ls_engine_bind(ls_engine_t *engine, ls_run_timing_t timed);
 void ls_engine_unbind(ls_engine_t *engine);
 /* Writes the initial values of the state by the configured seed. Called again: rows that steps change begin
  * again. */

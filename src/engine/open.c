@@ -91,8 +91,8 @@ ls_status_t ls_engine_allocate(ls_engine_t *e, bool staging) {
   return e->backend->buffer->alloc(e->device, LS_MEM_DEVICE, e->transient_bytes, &e->transient);
 }
 
-ls_status_t ls_engine_bind(ls_engine_t *e, bool trace) {
-  const ls_run_options_t options = {.trace = trace,
+ls_status_t ls_engine_bind(ls_engine_t *e, ls_run_timing_t timed) {
+  const ls_run_options_t options = {.timed = timed,
                                     .deadline_ns = e->comm->deadline_ns,
                                     .transient = e->transient,
                                     .transient_bytes = e->transient_bytes};

@@ -48,8 +48,11 @@ static void take_parts(const ls_measure_t *m, const ls_monitor_state_t *now, ls_
                                              &s->exposed_comm_us, &s->optimizer_us, &s->rest_us};
   double *const total_s[LS_MONITOR_PARTS] = {&s->input_s,        &s->forward_s,   &s->backward_s,
                                              &s->exposed_comm_s, &s->optimizer_s, &s->rest_s};
-  const int64_t steps = now->parts_steps - m->state.parts_steps;
-  for (int i = 0; i < LS_MONITOR_PARTS && now->parts_steps > 0; i++) {
+  for (int i = 0; i < LS_MONITOR_PARTS; i++) {
+    const bool comm = mean_us[i] == &s->exposed_comm_us;
+    const int64_t all = comm ? now->comm_steps : now->parts_steps;
+    const int64_t steps = all - (comm ? m->state.comm_steps : m->state.parts_steps);
+    if (all == 0) continue;
     *total_s[i] = (double)now->parts_ns[i] / ns_per_s;
     if (steps > 0)
       *mean_us[i] = (double)(now->parts_ns[i] - m->state.parts_ns[i]) / (double)steps / ns_per_us;

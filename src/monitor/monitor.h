@@ -59,7 +59,7 @@ typedef struct {
   int64_t done_ns;                    /* when the newest one ended (ls_clock_ns) */
   int64_t step_ns;                    /* all below are sums */
   int64_t parts_ns[LS_MONITOR_PARTS]; /* input, forward, backward, comm, optimizer, rest */
-  int64_t parts_steps;                /* steps whose parts were measured */
+  int64_t parts_steps, comm_steps;    /* steps in which all parts, and in which comm was measured */
   int64_t eval_ns, save_ns;
   int64_t losses; /* applied steps, and the sum of their losses */
   double loss_sum;

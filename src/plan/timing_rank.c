@@ -236,7 +236,7 @@ ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace) {
                                    .seed = 1,
                                    .total_samples = r->config.train.batch * STEPS_LIMIT,
                                    .total_steps = STEPS_LIMIT};
-  ls_status_t status = ls_engine_bind(&r->engine, trace);
+  ls_status_t status = ls_engine_bind(&r->engine, trace ? LS_TIMED_TASKS : LS_TIMED_NOTHING);
   if (status == LS_OK) status = ls_engine_start(&r->engine, &steps);
   if (status == LS_OK) status = step(r);
   if (r->pace && status != LS_OK) atomic_store(&r->pace->stop, true);

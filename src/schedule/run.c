@@ -31,11 +31,6 @@ static ls_status_t check_member(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_
   return LS_OK;
 }
 
-static ls_timing_t choose_timing(const ls_device_t *device, bool trace) {
-  if (device->backend->synchronous) return LS_TIMING_CLOCK;
-  return trace ? LS_TIMING_EVENTS : LS_TIMING_NONE;
-}
-
 static ls_run_t *allocate(ls_ctx_t *ctx, const ls_program_t *program, ls_device_t *device, ls_comm_t *comm,
                           const ls_state_t *state, const ls_run_options_t *options) {
   ls_run_t *r = ls_alloc(ctx, sizeof(*r));
@@ -53,7 +48,8 @@ static ls_run_t *allocate(ls_ctx_t *ctx, const ls_program_t *program, ls_device_
   r->deadline_ns = options ? options->deadline_ns : 0;
   if (r->deadline_ns <= 0)
     r->deadline_ns = comm ? comm->deadline_ns : LS_COMM_DEADLINE_S * INT64_C(1000000000);
-  r->timing = choose_timing(device, options && options->trace);
+  r->clock = device->backend->synchronous;
+  r->timed = r->clock ? LS_TIMED_TASKS : options ? options->timed : LS_TIMED_NOTHING;
   size_t transient_bytes = ls_program_bytes(program, LS_REGION_TRANSIENT);
   r->borrowed = options && transient_bytes > 0 && transient_bytes <= options->transient_bytes;
   if (r->borrowed) r->memory[LS_REGION_TRANSIENT][0] = options->transient;
@@ -115,6 +111,7 @@ static void destroy_member(ls_run_t *run, ls_run_member_t *m) {
   for (int t = 0; m->event && t < m->s->task_count; t++)
     if (m->event[t]) backend->stream->event_destroy(m->event[t]);
   if (m->fork) backend->stream->event_destroy(m->fork);
+  if (m->watched) backend->stream->event_destroy(m->watched);
 }
 
 void ls_run_destroy(ls_run_t *run) {
@@ -126,6 +123,7 @@ void ls_run_destroy(ls_run_t *run) {
     if (run->slot[i].done_stream) backend->stream->destroy(run->slot[i].done_stream);
     if (run->slot[i].done) backend->stream->event_destroy(run->slot[i].done);
   }
+  if (run->watch) backend->stream->destroy(run->watch);
   for (int k = 0; k < run->program.count; k++)
     destroy_member(run, &run->member[k]);
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
@@ -256,6 +254,10 @@ ls_status_t ls_run_launch(ls_run_t *run, int slot, int64_t unit) {
   return run->status = status;
 }
 
+ls_status_t ls_run_call(ls_run_t *run, ls_host_fn fn, void *arg) {
+  return run->status ? run->status : run->device->backend->stream->call(run->lane[LS_LANE_COMPUTE], fn, arg);
+}
+
 ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
   ls_status_t status = check_slot(run, slot);
   if (status) return status;
@@ -296,8 +298,12 @@ int ls_run_member(const ls_run_t *run) {
   return run->newest;
 }
 
+ls_run_timing_t ls_run_timed(const ls_run_t *run) {
+  return run->timed;
+}
+
 const ls_task_time_t *ls_run_times(const ls_run_t *run) {
-  return run->timing == LS_TIMING_NONE ? NULL : run->member[run->newest].times;
+  return run->timed == LS_TIMED_TASKS ? run->member[run->newest].times : NULL;
 }
 
 int64_t ls_run_start_ns(const ls_run_t *run) {
@@ -305,10 +311,11 @@ int64_t ls_run_start_ns(const ls_run_t *run) {
 }
 
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]) {
-  static const int64_t unknown[LS_PHASE_STEP_COUNT];
   const ls_run_member_t *m = &run->member[run->newest];
-  if (run->timing == LS_TIMING_NONE)
-    memcpy(parts_ns, unknown, sizeof(unknown));
-  else
+  if (run->timed == LS_TIMED_TASKS) {
     ls_schedule_parts(m->s, m->times, parts_ns);
+    return;
+  }
+  memset(parts_ns, 0, LS_PHASE_STEP_COUNT * sizeof *parts_ns);
+  parts_ns[LS_PHASE_STEP_COMM] = m->waited_ns;
 }

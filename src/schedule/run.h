@@ -10,8 +10,15 @@ typedef struct ls_run ls_run_t;
 /* The stats that a wait returns are the first floats of region STAT, and of HOST_STAT with copies. */
 enum { LS_STATS_COUNT = 16 };
 
+/* What is timed on a device, by events that are captured with the step. A host times every task at all times. */
+typedef enum {
+  LS_TIMED_NOTHING,
+  LS_TIMED_WAITS, /* how long compute waits for other ranks: events beside the lanes, behind which nobody waits */
+  LS_TIMED_TASKS /* every task, on its lane: this lengthens the step */
+} ls_run_timing_t;
+
 typedef struct {
-  bool trace;          /* measure every task (host: clock; cuda: events, captured with the step) */
+  ls_run_timing_t timed;
   int64_t deadline_ns; /* limit of a wait for the device; 0 = the communicator's */
   /* Device memory for the transient tensors of a member, borrowed: programs share it if only one runs at a
    * time. Not used if it is too small; NULL: the run has memory of its own. */
@@ -42,6 +49,9 @@ ls_status_t ls_run_prime(ls_run_t *run, int slot);
  * slots are used in turn: 0, 1, .. input_slots - 1, 0. With a copy-in lane the next slot is copied meanwhile,
  * so it must be filled before the call. Host backends return when the compute lane is done. */
 ls_status_t ls_run_launch(ls_run_t *run, int slot, int64_t unit);
+/* Calls fn(arg) on the host before the first task of the next launch, after all of the launches before. `arg` stays
+ * valid until then. */
+ls_status_t ls_run_call(ls_run_t *run, ls_host_fn fn, void *arg);
 /* Waits until the newest launch of `slot` has finished (deadline: LS_ERR_TIMEOUT names rank, step and the
  * collective that is pending where that can be known). *stats: LS_STAT_COUNT floats, valid until the slot is
  * launched again; NULL for a member without stats. After an error every call returns it again. */
@@ -50,9 +60,10 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats);
 /* Host copy of a tensor by name after a wait (evaluation outputs, tests). */
 ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes);
 
-/* Of the newest launch that was waited for: the place of its member; times of that member's tasks (host backends
- * always measure; devices with options.trace, else NULL); its time by phase (ls_schedule_parts; all 0 when not
- * measured). */
+/* Of the newest launch that was waited for: the place of its member; times of that member's tasks (NULL without
+ * LS_TIMED_TASKS); its time by phase (ls_schedule_parts; 0 where it is not measured, and with LS_TIMED_WAITS that is
+ * every phase but COMM). */
+ls_run_timing_t ls_run_timed(const ls_run_t *run);
 int ls_run_member(const ls_run_t *run);
 const ls_task_time_t *ls_run_times(const ls_run_t *run);
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]);

@@ -31,6 +31,17 @@ static ls_status_t allocate_regions(ls_run_t *run) {
   return status;
 }
 
+int ls_run_watched(const ls_run_t *run, const ls_schedule_t *s, int t) {
+  bool others = false;
+  if (run->timed != LS_TIMED_WAITS || s->tasks[t].lane != LS_LANE_COMPUTE) return -1;
+  for (int i = 0; i < s->tasks[t].wait_count; i++)
+    others |= s->tasks[s->tasks[t].wait[i]].phase == LS_PHASE_STEP_COMM;
+  int before = others ? t - 1 : -1;
+  while (before >= 0 && s->tasks[before].lane != LS_LANE_COMPUTE)
+    before--;
+  return before;
+}
+
 /* A lane whose first task waits for nothing is forked from compute; a lane for which compute does not wait is
  * joined at the end. */
 static ls_status_t find_fork_and_join(ls_run_t *run, ls_run_member_t *m, bool *awaited) {
@@ -78,7 +89,15 @@ static ls_status_t create_events(ls_run_t *run, ls_run_member_t *m) {
   for (int t = 0; t < s->task_count; t++)
     for (int i = 0; i < s->tasks[t].wait_count; i++)
       awaited[s->tasks[t].wait[i]] = true;
+  bool watch = false;
+  for (int t = 0; t < s->task_count; t++) {
+    int before = ls_run_watched(run, s, t);
+    watch |= before >= 0;
+    if (before >= 0) awaited[before] = true;
+  }
   ls_status_t status = find_fork_and_join(run, m, awaited);
+  if (!status && watch) status = stream->event_create(run->device, false, &m->watched);
+  if (!status && watch && !run->watch) status = stream->create(run->device, LS_STREAM_ASYNC, &run->watch);
   for (int t = 0; t < s->task_count && !status; t++)
     if (awaited[t]) status = stream->event_create(run->device, false, &m->event[t]);
   return status;
@@ -109,14 +128,17 @@ static ls_status_t create_clocks(ls_run_t *run, ls_run_member_t *m) {
   return LS_OK;
 }
 
+/* Of every task, or of those that wait for other ranks. */
 static ls_status_t create_timed_events(ls_run_t *run, const ls_run_member_t *m, ls_run_bound_t *slot) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   size_t count = (size_t)m->s->task_count;
   slot->from = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
   slot->until = ls_arena_array(&run->arena, count, sizeof(ls_event_t *));
   if (!slot->from || !slot->until) return LS_ERR_MEMORY;
-  ls_status_t status = stream->event_create(run->device, true, &slot->begin);
-  for (size_t t = 0; t < count && !status; t++) {
+  const bool all = run->timed == LS_TIMED_TASKS;
+  ls_status_t status = all ? stream->event_create(run->device, true, &slot->begin) : LS_OK;
+  for (int t = 0; t < m->s->task_count && !status; t++) {
+    if (!all && ls_run_watched(run, m->s, t) < 0) continue;
     status = stream->event_create(run->device, true, &slot->from[t]);
     if (!status) status = stream->event_create(run->device, true, &slot->until[t]);
   }
@@ -133,7 +155,7 @@ ls_status_t ls_run_allocate(ls_run_t *run) {
     status = create_lanes(run, m->s);
     if (!status) status = create_events(run, m);
     if (!status) status = create_clocks(run, m);
-    for (int i = 0; i < run->slot_count && !status && run->timing == LS_TIMING_EVENTS; i++)
+    for (int i = 0; i < run->slot_count && !status && run->timed != LS_TIMED_NOTHING && !run->clock; i++)
       status = create_timed_events(run, m, &m->slot[i]);
   }
   return status;

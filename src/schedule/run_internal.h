@@ -21,24 +21,22 @@ typedef struct {
   int64_t *to;
 } ls_stamp_t;
 
-typedef enum {
-  LS_TIMING_NONE,
-  LS_TIMING_CLOCK, /* host backends: the executing thread reads the clock */
-  LS_TIMING_EVENTS /* devices, when traced */
-} ls_timing_t;
-
 /* What a member has for each input slot. */
 typedef struct {
   ls_bound_task_t *bound; /* per task */
   ls_exec_t *exec;        /* captured */
-  ls_event_t *begin;      /* LS_TIMING_EVENTS: of the member, and per task */
-  ls_event_t **from, **until;
+  ls_event_t *begin;      /* a device's LS_TIMED_TASKS: of the member, and per task */
+  ls_event_t **from,
+      **until; /* LS_TIMED_WAITS: of tasks that wait for other ranks: from when on, and until when */
 } ls_run_bound_t;
 
 typedef struct {
   const ls_schedule_t *s;
   ls_run_bound_t slot[LS_SLOT_MAX];
   ls_event_t *fork; /* its beginning, for lanes whose first task waits for nothing else */
+  ls_event_t
+      *watched; /* LS_TIMED_WAITS: the end of what the watch has seen; NULL: nobody waits for other ranks */
+  int64_t waited_ns; /* their sum, of the newest launch that was waited for */
   bool forked[LS_LANE_COUNT];
   int joined[LS_LANE_COUNT]; /* task for which compute waits at the end, -1 = none */
   ls_event_t **event;        /* per task; NULL = nobody waits for it */
@@ -64,7 +62,8 @@ struct ls_run {
   ls_comm_t **group; /* per group of ranks: comm, then the run's own; NULL: this rank is in another */
   const ls_state_t *state;
   int64_t deadline_ns;
-  ls_timing_t timing;
+  ls_run_timing_t timed;
+  bool clock;         /* a host: the executing thread reads the clock */
   ls_status_t status; /* sticky: after a failed step nothing is launched */
   ls_arena_t arena;
 
@@ -75,9 +74,14 @@ struct ls_run {
   ls_run_member_t member[LS_PROGRAM_MEMBERS_MAX];
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */
+  ls_stream_t *watch;               /* LS_TIMED_WAITS: for events alone */
   int64_t start_ns;                 /* of the newest launch */
   int newest;                       /* the member of the most recent wait */
 };
+
+/* The task of the compute lane before task t, if t is one that waits for other ranks and LS_TIMED_WAITS was asked for;
+ * else -1. */
+int ls_run_watched(const ls_run_t *run, const ls_schedule_t *s, int t);
 
 /* Where tensor `id` of a member is for a launch on `slot`. */
 void *ls_run_place(const ls_run_t *run, const ls_schedule_t *s, int id, int slot);

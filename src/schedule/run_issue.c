@@ -13,21 +13,35 @@ static ls_status_t write_stamp(void *arg) {
 static ls_status_t mark_time(ls_run_t *run, ls_run_member_t *m, int slot, int t, int which) {
   ls_stream_t *on = run->lane[m->s->tasks[t].lane];
   const ls_stream_ops_t *stream = run->device->backend->stream;
-  switch (run->timing) {
-  case LS_TIMING_CLOCK:
-    if (on == run->lane[LS_LANE_COMPUTE] && !which && t > 0 && m->s->tasks[t - 1].lane == LS_LANE_COMPUTE &&
-        !m->s->tasks[t].wait_count) {
-      m->times[t].start_ns = m->times[t - 1].end_ns;
-      return LS_OK;
-    }
-    if (on == run->lane[LS_LANE_COMPUTE]) return write_stamp(&m->stamp[t][which]);
-    return stream->call(on, write_stamp, &m->stamp[t][which]);
-  case LS_TIMING_EVENTS:
-    return stream->record(on, which ? m->slot[slot].until[t] : m->slot[slot].from[t]);
-  case LS_TIMING_NONE:
-    break;
-  }
+  if (run->timed != LS_TIMED_TASKS) return LS_OK;
+  if (!run->clock) return stream->record(on, which ? m->slot[slot].until[t] : m->slot[slot].from[t]);
+  if (on != run->lane[LS_LANE_COMPUTE]) return stream->call(on, write_stamp, &m->stamp[t][which]);
+  if (which || t == 0 || m->s->tasks[t - 1].lane != LS_LANE_COMPUTE || m->s->tasks[t].wait_count)
+    return write_stamp(&m->stamp[t][which]);
+  m->times[t].start_ns = m->times[t - 1].end_ns;
   return LS_OK;
+}
+
+static ls_status_t wait_for_all(ls_run_t *run, ls_run_member_t *m, ls_stream_t *on, const ls_task_t *task) {
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < task->wait_count && !status; i++)
+    status = run->device->backend->stream->wait(on, m->event[task->wait[i]]);
+  return status;
+}
+
+/* A wait for other ranks begins when compute, and what they get of this rank, is done; it ends with what compute waits
+ * for. The events stand on a stream of their own, so that no task runs later because of them. */
+static ls_status_t watch_wait(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
+  const int before = ls_run_watched(run, m->s, t);
+  const ls_task_t *task = &m->s->tasks[t];
+  const ls_stream_ops_t *stream = run->device->backend->stream;
+  if (before < 0) return LS_OK;
+  ls_status_t status = stream->wait(run->watch, m->event[before]);
+  for (int i = 0; i < task->wait_count && !status; i++)
+    status = wait_for_all(run, m, run->watch, &m->s->tasks[task->wait[i]]);
+  if (!status) status = stream->record(run->watch, m->slot[slot].from[t]);
+  if (!status) status = wait_for_all(run, m, run->watch, task);
+  return status ? status : stream->record(run->watch, m->slot[slot].until[t]);
 }
 
 static ls_status_t put(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
@@ -50,9 +64,8 @@ static ls_status_t issue_task(ls_run_t *run, ls_run_member_t *m, int slot, int t
   const ls_task_t *task = &m->s->tasks[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_stream_t *on = run->lane[m->s->tasks[t].lane];
-  ls_status_t status = LS_OK;
-  for (int i = 0; i < task->wait_count && !status; i++)
-    status = stream->wait(on, m->event[task->wait[i]]);
+  ls_status_t status = watch_wait(run, m, slot, t);
+  if (!status) status = wait_for_all(run, m, on, task);
   if (!status) status = mark_time(run, m, slot, t, 0);
   if (!status) status = put(run, m, slot, t);
   if (!status) status = mark_time(run, m, slot, t, 1);
@@ -73,16 +86,19 @@ static ls_status_t fork_lanes(ls_run_t *run, const ls_run_member_t *m) {
 
 /* It also ends there: after this, compute has waited for every lane. */
 static ls_status_t join_lanes(ls_run_t *run, const ls_run_member_t *m) {
+  const ls_stream_ops_t *stream = run->device->backend->stream;
+  ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
   ls_status_t status = LS_OK;
   for (int lane = 0; lane < LS_LANE_COUNT && !status; lane++)
-    if (m->joined[lane] >= 0)
-      status = run->device->backend->stream->wait(run->lane[LS_LANE_COMPUTE], m->event[m->joined[lane]]);
+    if (m->joined[lane] >= 0) status = stream->wait(compute, m->event[m->joined[lane]]);
+  if (!status && m->watched) status = stream->record(run->watch, m->watched);
+  if (!status && m->watched) status = stream->wait(compute, m->watched);
   return status;
 }
 
 ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *m, int slot) {
   ls_status_t status = LS_OK;
-  if (run->timing == LS_TIMING_EVENTS)
+  if (m->slot[slot].begin)
     status = run->device->backend->stream->record(run->lane[LS_LANE_COMPUTE], m->slot[slot].begin);
   if (!status) status = fork_lanes(run, m);
   for (int t = 0; t < m->s->task_count && !status; t++)
@@ -104,11 +120,16 @@ ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *m, int slot) {
 }
 
 ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *m, int slot) {
-  if (run->timing != LS_TIMING_EVENTS) return LS_OK;
   const ls_stream_ops_t *stream = run->device->backend->stream;
   const ls_run_bound_t *of = &m->slot[slot];
   ls_status_t status = LS_OK;
-  for (int t = 0; t < m->s->task_count && !status; t++) {
+  m->waited_ns = 0;
+  for (int t = 0; t < m->s->task_count && m->watched && !status; t++) {
+    int64_t ns = 0;
+    if (of->from[t]) status = stream->elapsed(of->from[t], of->until[t], &ns);
+    m->waited_ns += ns;
+  }
+  for (int t = 0; t < m->s->task_count && of->begin && !status; t++) {
     status = stream->elapsed(of->begin, of->from[t], &m->times[t].start_ns);
     if (!status) status = stream->elapsed(of->begin, of->until[t], &m->times[t].end_ns);
   }

@@ -228,6 +228,14 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
   return LS_OK;
 }
 
+/* A device's step is captured: its parts are timed for a trace alone, but what it waits for other ranks tells who is
+ * slow. */
+static ls_run_timing_t timed(const ls_trainer_t *t, bool trace) {
+  if (trace) return LS_TIMED_TASKS;
+  return t->training && t->config->monitor.dir && t->world->comm->size > 1 ? LS_TIMED_WAITS
+                                                                           : LS_TIMED_NOTHING;
+}
+
 static ls_status_t make_program(ls_trainer_t *t, bool trace, int64_t rows) {
   ls_engine_t *e = &t->engine;
   const int64_t many = 1 << 30; /* of data that are not read */
@@ -238,7 +246,7 @@ static ls_status_t make_program(ls_trainer_t *t, bool trace, int64_t rows) {
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, eval_rows);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
   if (status == LS_OK) status = ls_engine_upload(e, t->dataset);
-  if (status == LS_OK) status = ls_engine_bind(e, trace);
+  if (status == LS_OK) status = ls_engine_bind(e, timed(t, trace));
   return ls_comm_agree(t->world->comm, "preparing the schedule", status);
 }
 

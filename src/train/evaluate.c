@@ -226,7 +226,7 @@ static ls_status_t find_kind(ls_engine_t *e, int64_t rows, ls_step_kind_t *kind)
   if (few == 0) few = own || rows > all ? all : rows;
   *kind = own || 2 * computed(rows, few) <= computed(rows, all) ? LS_STEP_PREDICT : LS_STEP_EVALUATE;
   ls_status_t status = ls_engine_lower(e, *kind, few);
-  return status == LS_OK ? ls_engine_bind(e, false) : status;
+  return status == LS_OK ? ls_engine_bind(e, LS_TIMED_NOTHING) : status;
 }
 
 ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs) {

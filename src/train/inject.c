@@ -66,20 +66,27 @@ static ls_status_t strike(ls_trainer_t *t, const ls_inject_kind_t *kind) {
   }
 }
 
-/* Computes for as long as makes the step before, of which that was a part, some percent longer than it was without it or
- * than its pace. */
-static void be_slow(ls_trainer_t *t, int64_t own_ns) {
-  const int64_t begin_ns = ls_clock_ns(), work_ns = own_ns - t->slow_ns, pace_ns = t->inject.pace_ns;
+static ls_status_t delay(void *arg) {
+  const int64_t begin_ns = ls_clock_ns(), *ns = arg;
+  while (ls_clock_ns() - begin_ns < *ns) {
+  }
+  return LS_OK;
+}
+
+/* Delays the step's first task, on a device too, by what makes the newest step that has ended, of which its own delay was
+ * a part, some percent longer than it was without it or than its pace. */
+static ls_status_t be_slow(ls_trainer_t *t, int64_t step, int64_t own_ns) {
+  int64_t *ns = &t->slow_ns[step % 2];
+  const int64_t work_ns = own_ns - t->slow_ns[(step - 1 - t->engine.lag) & 1], pace_ns = t->inject.pace_ns;
   const int64_t usual_ns = work_ns > pace_ns ? work_ns : pace_ns;
   const int64_t more_ns = usual_ns - work_ns + (t->slow ? usual_ns * t->inject.percent / 100 : 0);
-  t->slow_ns = more_ns > 0 ? more_ns : 0;
-  while (ls_clock_ns() - begin_ns < t->slow_ns) {
-  }
+  *ns = more_ns > 0 ? more_ns : 0;
+  return ls_run_call(t->engine.step[LS_STEP_TRAIN].run, delay, ns);
 }
 
 ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns) {
-  if (t->slow || t->inject.pace_ns > 0) be_slow(t, own_ns);
-  if (!ls_inject_due(&t->inject, step)) return LS_OK;
+  ls_status_t status = t->slow || t->inject.pace_ns > 0 ? be_slow(t, step, own_ns) : LS_OK;
+  if (status != LS_OK || !ls_inject_due(&t->inject, step)) return status;
   const ls_inject_kind_t *kind = t->inject.kind;
   t->inject.kind = NULL;
   return ls_inject_claim(&t->inject) ? strike(t, kind) : LS_OK;

@@ -153,10 +153,12 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   bool overflows = !applied && stats[LS_STAT_LOSS_SCALE] > 1 && isfinite(stats[LS_STAT_LOSS]);
   loop->skipped += !applied;
   loop->skipped_row = applied ? 0 : loop->skipped_row + !overflows;
+  if (e->took && whole) memcpy(loop->parts_ns, e->took->parts_ns, sizeof loop->parts_ns);
   bool measured = e->took && e->backend->synchronous;
-  if (measured && whole) memcpy(loop->parts_ns, e->took->parts_ns, sizeof loop->parts_ns);
   ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
                   &loop->parts);
+  loop->parts.comm_measured = e->took;
+  loop->parts.comm_ns = loop->parts_ns[LS_PHASE_STEP_COMM];
   t->step = step + 1;
   loop->shown = LS_PAGE_STEP;
   ls_page_step(t->line, t->step, e->done_ns);

@@ -26,7 +26,7 @@ static void fill_parts(const double parts_ns[LS_PHASE_STEP_COUNT], ls_step_parts
                                         &parts->comm_ns,  &parts->optimizer_ns, &parts->rest_ns};
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     *part[i] = llround(parts_ns[i]);
-  parts->measured = true;
+  parts->measured = parts->comm_measured = true;
 }
 
 void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns[LS_PHASE_STEP_COUNT],

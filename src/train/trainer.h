@@ -61,7 +61,7 @@ struct ls_trainer {
   } safety;
   ls_inject_t inject;                 /* the fault that is planted in this rank */
   bool slow;                          /* it has struck: steps are slow from here on, */
-  int64_t slow_ns;                    /* the newest one by so much */
+  int64_t slow_ns[2];                 /* even and odd ones by so much: two may be in flight */
   const ls_inject_kind_t *save_fault; /* it strikes in the next save; NULL: none does */
   ls_ckpt_lock_t *lock;               /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
   bool claimed;                       /* the directory, if there is one, is this run's; alike on all ranks */
@@ -126,8 +126,8 @@ ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path);
 /* Takes note of its end and releases all of it, path included. */
 void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t status, int64_t took_ns);
 
-/* inject.c: before step `step` is launched: lets a planted fault happen. own_ns: what this rank took for the step before,
- * without waiting for others. */
+/* inject.c: before step `step` is launched: lets a planted fault happen. own_ns: what this rank took for the newest step that
+ * has ended, without waiting for others. */
 ls_status_t ls_trainer_inject(ls_trainer_t *t, int64_t step, int64_t own_ns);
 
 /* collectives.c: from here on, and no longer, the run's communicators show their collectives in the

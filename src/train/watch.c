@@ -105,8 +105,9 @@ void ls_trainer_timeline(ls_trainer_t *t, int64_t step, int m, ls_timeline_t *li
 
 void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
                      ls_monitor_state_t *s) {
-  if (parts && parts->measured && t->page)
-    ls_page_timed(t->page, t->world->comm->rank, step_ns - parts->comm_ns, parts->input_ns);
+  if (parts && parts->comm_measured && t->page)
+    ls_page_timed(t->page, t->world->comm->rank, step_ns - parts->comm_ns,
+                  parts->measured ? parts->input_ns : t->engine.waited_ns);
   if (!t->monitor) return;
   s->step = t->step;
   s->done_ns = ls_clock_ns();
@@ -125,9 +126,12 @@ void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const
     s->losses += applied;
     s->loss_sum += applied ? s->loss : 0;
     s->step_ns += step_ns;
+    for (int i = 0; i < LS_MONITOR_PARTS; i++) {
+      const bool known = i == LS_PHASE_STEP_COMM ? parts->comm_measured : parts->measured;
+      s->parts_ns[i] += known ? own_ns[i] : 0;
+    }
     s->parts_steps += parts->measured;
-    for (int i = 0; i < LS_MONITOR_PARTS && parts->measured; i++)
-      s->parts_ns[i] += own_ns[i];
+    s->comm_steps += parts->comm_measured;
   }
   ls_monitor_show(t->monitor, s);
 }

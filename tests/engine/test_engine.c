@@ -54,7 +54,7 @@ static ls_status_t open_engine(fixture_t *f, int64_t data_rows) {
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, 5);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
   if (status == LS_OK) status = ls_engine_upload(e, f->dataset);
-  if (status == LS_OK) status = ls_engine_bind(e, false);
+  if (status == LS_OK) status = ls_engine_bind(e, LS_TIMED_NOTHING);
   return status == LS_OK ? ls_engine_fill(e, false) : status;
 }
 
@@ -154,7 +154,7 @@ static void members_share_state_and_block(void **state) {
   /* with the samples on the device both take their numbers; predicting takes samples of the host */
   assert_non_null(ls_engine_batch(e, LS_STEP_EVALUATE, 0).row);
   assert_int_equal(ls_engine_lower(e, LS_STEP_PREDICT, 5), LS_OK);
-  assert_int_equal(ls_engine_bind(e, false), LS_OK);
+  assert_int_equal(ls_engine_bind(e, LS_TIMED_NOTHING), LS_OK);
   assert_non_null(ls_engine_batch(e, LS_STEP_PREDICT, 0).x);
   assert_null(ls_engine_batch(e, LS_STEP_PREDICT, 0).row);
   assert_ptr_equal(e->step[LS_STEP_TRAIN].program.member[0], train);

@@ -57,6 +57,7 @@ static void watch_rank(const ls_monitor_config_t *config, const ls_monitor_run_t
       .step_ns = steps * 100000,
       .parts_ns = {0, steps * 30000, steps * 50000, steps * 10000, steps * 5000, steps * 5000},
       .parts_steps = steps,
+      .comm_steps = steps,
       .losses = steps,
       .loss_sum = loss * (double)steps,
       .loss = loss,

@@ -3,12 +3,14 @@
 
 #include "base/context.h"
 #include "build.h"
+#include "device/host/host.h"
 #include "double.h"
-#include "schedule/run.h"
+#include "schedule/run_internal.h"
 
 #include "unit.h"
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 static const ls_op_t *const rows[] = {&op_source, &op_double,  &op_inplace, &op_sum,
                                       &op_update, &op_scratch, NULL};
@@ -72,14 +74,14 @@ static void expect_stats(const float *stats, int step) {
 }
 
 /* Launches one ahead of the wait, as a loop that hides the host does. */
-static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool trace) {
+static void run_steps(const ls_backend_t *backend, bool copies, int slots, ls_run_timing_t timed) {
   enum { STEPS = 9 };
   ls_schedule_t *s = make(copies, slots);
   ls_device_t *device = open_device(backend);
   ls_state_t *memory = memory_of(s, device);
   float *param = row_of(memory, BUILD_PARAM), sum[WIDTH] = {0};
   ls_run_t *run;
-  ls_run_options_t options = {.trace = trace};
+  ls_run_options_t options = {.timed = timed};
   assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run), LS_OK);
   fill(run, 0, 0);
   assert_int_equal(ls_run_prime(run, 0), LS_OK);
@@ -102,15 +104,15 @@ static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool 
   assert_memory_equal(param, sum, sizeof sum);
 
   const ls_task_time_t *times = ls_run_times(run);
-  bool timed = trace || backend->synchronous;
-  assert_true(timed == (times != NULL));
-  for (int t = 0; timed && t < s->task_count; t++)
+  bool all = timed == LS_TIMED_TASKS || backend->synchronous;
+  assert_true(all == (times != NULL));
+  for (int t = 0; all && t < s->task_count; t++)
     assert_true(times[t].start_ns >= 0 && times[t].end_ns >= times[t].start_ns);
   int64_t parts[LS_PHASE_STEP_COUNT], total = 0;
   ls_run_parts(run, parts);
   for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
     total += parts[p];
-  assert_true(timed ? total > 0 : total == 0);
+  assert_true(all ? total > 0 : total == 0);
   ls_run_destroy(run);
   ls_state_destroy(memory);
   backend->device->close(device);
@@ -119,26 +121,26 @@ static void run_steps(const ls_backend_t *backend, bool copies, int slots, bool 
 
 static void test_steps(void **state) {
   (void)state;
-  for (int trace = 0; trace <= 1; trace++) {
+  for (ls_run_timing_t timed = LS_TIMED_NOTHING; timed <= LS_TIMED_TASKS; timed++) {
     for (int slots = 1; slots <= 4; slots++)
-      run_steps(&ls_backend_ref, false, slots, trace);
+      run_steps(&ls_backend_ref, false, slots, timed);
     for (int slots = 2; slots <= 4; slots++) {
-      run_steps(&ls_backend_ref, true, slots, trace);
-      run_steps(&double_eager, true, slots, trace);
-      run_steps(&double_capture, true, slots, trace);
+      run_steps(&ls_backend_ref, true, slots, timed);
+      run_steps(&double_eager, true, slots, timed);
+      run_steps(&double_capture, true, slots, timed);
     }
   }
 }
 
-/* Captured once per slot, then one launch a step; with its events where it is traced. */
+/* Captured once per slot, then one launch a step; with its events where tasks are timed. */
 static void test_capture(void **state) {
   (void)state;
-  for (int trace = 0; trace <= 1; trace++) {
+  for (ls_run_timing_t timed = LS_TIMED_NOTHING; timed <= LS_TIMED_TASKS; timed++) {
     ls_schedule_t *s = make(true, 3);
     ls_device_t *device = open_device(&double_capture);
     ls_state_t *memory = memory_of(s, device);
     ls_run_t *run;
-    ls_run_options_t options = {.trace = trace};
+    ls_run_options_t options = {.timed = timed};
     assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run), LS_OK);
     assert_int_equal(double_counts(device)->captures, 3);
     assert_true(row_of(memory, BUILD_PARAM)[5] == 0); /* capturing runs nothing */
@@ -355,6 +357,93 @@ static void test_last_collective_stays_here(void **state) {
   ls_comm_destroy(self);
 }
 
+enum { OTHERS_NS = 2000000 };
+static const ls_run_t *watched_run;
+static int watched_task;
+
+/* Another rank that is late: it comes when this one has begun to wait for it, and OTHERS_NS later. */
+static ls_status_t late(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  ls_event_t *from = watched_run->member[0].slot[0].from[watched_task];
+  ls_signal_wait(&from->passed, 1, 0);
+  nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
+  return op_double.forward(stream, args);
+}
+
+/* Of a device's captured step, how long compute waits for others, and nothing else, is known. */
+static void test_waits_for_others_are_timed(void **state) {
+  (void)state;
+  ls_op_t op_late = op_double;
+  op_late.name = "late";
+  op_late.forward = late;
+  const ls_op_t *const with_late[] = {&op_source, &op_double, &op_sum, &op_late, NULL};
+  const ls_op_t *const *const all[] = {with_late};
+  double_ops(1, all);
+  const ls_backend_t *const backends[] = {&double_eager, &double_capture};
+  for (int i = 0; i < LS_COUNT(backends); i++) {
+    ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+    int a = build_transient(s, "a", WIDTH), b = build_transient(s, "b", WIDTH);
+    int own = build_transient(s, "own", WIDTH), theirs = build_transient(s, "theirs", WIDTH);
+    build_source(s, "a", a);
+    ls_schedule_op(s, LS_LANE_COMM, LS_PHASE_STEP_COMM, "late", &op_late, NULL, 1, &a, 1, &theirs);
+    build_op1(s, &op_double, "own", a, own);
+    watched_task = build_op2(s, &op_sum, "sum", own, theirs, b);
+    int stats_at = build_at(s, "stats", LS_REGION_STAT, 0, WIDTH);
+    build_op1(s, &op_double, "stats", b, stats_at);
+    ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "stats", stats_at,
+                     build_at(s, "host stats", LS_REGION_HOST_STAT, 0, WIDTH));
+    assert_int_equal(ls_schedule_finish(s), LS_OK);
+    ls_device_t *device = open_device(backends[i]);
+    ls_run_t *run;
+    ls_run_options_t options = {.timed = LS_TIMED_WAITS};
+    assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, NULL, &options, &run), LS_OK);
+    assert_int_equal(ls_run_timed(run), LS_TIMED_WAITS);
+    watched_run = run;
+    assert_int_equal(ls_run_launch(run, 0, 0), LS_OK);
+    const float *stats;
+    assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
+    for (int k = 0; k < WIDTH; k++)
+      assert_true(stats[k] == (float)(8 * (k + 1)));
+    int64_t parts[LS_PHASE_STEP_COUNT];
+    ls_run_parts(run, parts);
+    assert_null(ls_run_times(run));
+    for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
+      assert_true(p == LS_PHASE_STEP_COMM ? parts[p] >= OTHERS_NS : parts[p] == 0);
+    ls_run_destroy(run);
+    device->backend->device->close(device);
+    ls_schedule_destroy(s);
+  }
+}
+
+static ls_status_t add_one(void *arg) {
+  ++*(int *)arg;
+  return LS_OK;
+}
+
+/* A call comes after the launches before it and before the next. */
+static void test_calls_have_their_place(void **state) {
+  (void)state;
+  ls_schedule_t *s = make(true, 2);
+  ls_device_t *device = open_device(&double_capture);
+  ls_state_t *memory = memory_of(s, device);
+  ls_run_t *run;
+  assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, NULL, &run), LS_OK);
+  fill(run, 0, 0);
+  assert_int_equal(ls_run_prime(run, 0), LS_OK);
+  int calls = 0;
+  for (int step = 0; step < 5; step++) {
+    fill(run, (step + 1) % 2, step + 1);
+    assert_int_equal(ls_run_call(run, add_one, &calls), LS_OK);
+    assert_int_equal(ls_run_launch(run, step % 2, 0), LS_OK);
+    const float *stats;
+    assert_int_equal(ls_run_wait(run, step % 2, &stats), LS_OK);
+    assert_int_equal(calls, step + 1);
+  }
+  ls_run_destroy(run);
+  ls_state_destroy(memory);
+  device->backend->device->close(device);
+  ls_schedule_destroy(s);
+}
+
 static atomic_bool released;
 
 /* A kernel that does not come back before it is told to. */
@@ -423,7 +512,7 @@ static void test_every_allocation_fails_once(void **state) {
       ls_run_t *run = NULL;
       if (kind == 0) ls_ctx_fail_alloc(ctx, n);
       if (kind == 1) double_counts(device)->refuse = n;
-      ls_run_options_t options = {.trace = n % 2};
+      ls_run_options_t options = {.timed = (ls_run_timing_t)(n % 3)};
       status = ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run);
       ls_ctx_fail_alloc(ctx, 0);
       double_counts(device)->refuse = 0;
@@ -444,6 +533,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_steps, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_capture, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_waits_for_others_are_timed, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(test_calls_have_their_place, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_runs_share_transient_memory, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_refusals, setup, context_teardown),
