@@ -24,7 +24,7 @@ typedef struct {
 /* What a member has for each input slot. */
 typedef struct {
   ls_bound_task_t *bound; /* per task */
-  ls_exec_t *exec;        /* captured */
+  ls_exec_t *exec[2];     /* captured; the second one with its waits for other ranks timed */
   ls_event_t *begin;      /* a device's LS_TIMED_TASKS: of the member, and per task */
   ls_event_t **from,
       **until; /* LS_TIMED_WAITS: of tasks that wait for other ranks: from when on, and until when */
@@ -36,7 +36,7 @@ typedef struct {
   ls_event_t *fork; /* its beginning, for lanes whose first task waits for nothing else */
   ls_event_t
       *watched; /* LS_TIMED_WAITS: the end of what the watch has seen; NULL: nobody waits for other ranks */
-  int64_t waited_ns; /* their sum, of the newest launch that was waited for */
+  int64_t waited_ns; /* their sum, of the newest launch that timed them and was waited for */
   bool forked[LS_LANE_COUNT];
   int joined[LS_LANE_COUNT]; /* task for which compute waits at the end, -1 = none */
   ls_event_t **event;        /* per task; NULL = nobody waits for it */
@@ -47,6 +47,7 @@ typedef struct {
 /* What an input slot has, whichever member runs on it. */
 typedef struct {
   int member;                  /* the member launched most recently */
+  bool watched;                /* with its waits for other ranks timed */
   float stats[LS_STATS_COUNT]; /* without copies */
   ls_event_t *done;            /* devices: end of the launch ... */
   ls_stream_t *done_stream;    /* ... and a stream that waits for nothing else, so that the host can wait
@@ -90,8 +91,9 @@ void *ls_run_place(const ls_run_t *run, const ls_schedule_t *s, int id, int slot
 ls_status_t ls_run_allocate(ls_run_t *run);
 ls_status_t ls_run_bind(ls_run_t *run);
 
-/* Puts a whole member on the lanes; on devices that can capture, captures it once. */
-ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *member, int slot);
+/* Puts a whole member on the lanes, with its waits for other ranks timed or not; on devices that can capture, captures
+ * both. */
+ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *member, int slot, bool watched);
 ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *member, int slot);
 /* After it has run: fills the member's times from events (nothing to do for the clock). */
 ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *member, int slot);

@@ -60,11 +60,11 @@ static ls_status_t put(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
   return LS_OK;
 }
 
-static ls_status_t issue_task(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
+static ls_status_t issue_task(ls_run_t *run, ls_run_member_t *m, int slot, int t, bool watched) {
   const ls_task_t *task = &m->s->tasks[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_stream_t *on = run->lane[m->s->tasks[t].lane];
-  ls_status_t status = watch_wait(run, m, slot, t);
+  ls_status_t status = watched ? watch_wait(run, m, slot, t) : LS_OK;
   if (!status) status = wait_for_all(run, m, on, task);
   if (!status) status = mark_time(run, m, slot, t, 0);
   if (!status) status = put(run, m, slot, t);
@@ -85,46 +85,52 @@ static ls_status_t fork_lanes(ls_run_t *run, const ls_run_member_t *m) {
 }
 
 /* It also ends there: after this, compute has waited for every lane. */
-static ls_status_t join_lanes(ls_run_t *run, const ls_run_member_t *m) {
+static ls_status_t join_lanes(ls_run_t *run, const ls_run_member_t *m, bool watched) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
   ls_status_t status = LS_OK;
   for (int lane = 0; lane < LS_LANE_COUNT && !status; lane++)
     if (m->joined[lane] >= 0) status = stream->wait(compute, m->event[m->joined[lane]]);
-  if (!status && m->watched) status = stream->record(run->watch, m->watched);
-  if (!status && m->watched) status = stream->wait(compute, m->watched);
+  if (!status && watched) status = stream->record(run->watch, m->watched);
+  if (!status && watched) status = stream->wait(compute, m->watched);
   return status;
 }
 
-ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *m, int slot) {
+ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *m, int slot, bool watched) {
   ls_status_t status = LS_OK;
   if (m->slot[slot].begin)
     status = run->device->backend->stream->record(run->lane[LS_LANE_COMPUTE], m->slot[slot].begin);
   if (!status) status = fork_lanes(run, m);
   for (int t = 0; t < m->s->task_count && !status; t++)
-    status = issue_task(run, m, slot, t);
-  if (!status) status = join_lanes(run, m);
+    status = issue_task(run, m, slot, t, watched);
+  if (!status) status = join_lanes(run, m, watched);
   return status;
 }
 
-ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *m, int slot) {
+static ls_status_t capture_once(ls_run_t *run, ls_run_member_t *m, int slot, bool watched) {
   const ls_capture_ops_t *capture = run->device->backend->capture;
   ls_status_t status = capture->begin(run->lane[LS_LANE_COMPUTE]);
   if (status) return status;
-  status = ls_run_issue(run, m, slot);
+  status = ls_run_issue(run, m, slot, watched);
   ls_exec_t *exec = NULL;
   ls_status_t end =
       capture->end(run->lane[LS_LANE_COMPUTE], &exec); /* in any case: a capture must not stay open */
-  m->slot[slot].exec = exec;
+  m->slot[slot].exec[watched] = exec;
   return status ? status : end;
+}
+
+ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *m, int slot) {
+  ls_status_t status = capture_once(run, m, slot, false);
+  return !status && m->watched ? capture_once(run, m, slot, true) : status;
 }
 
 ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *m, int slot) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   const ls_run_bound_t *of = &m->slot[slot];
+  const bool watched = run->slot[slot].watched;
   ls_status_t status = LS_OK;
-  m->waited_ns = 0;
-  for (int t = 0; t < m->s->task_count && m->watched && !status; t++) {
+  if (watched) m->waited_ns = 0;
+  for (int t = 0; t < m->s->task_count && watched && !status; t++) {
     int64_t ns = 0;
     if (of->from[t]) status = stream->elapsed(of->from[t], of->until[t], &ns);
     m->waited_ns += ns;
