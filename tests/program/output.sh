@@ -10,6 +10,20 @@ parallel: {backend: cpu, threads: 1}
 Y
 with_profile
 "$program" train "$work/c.yaml" --quiet >"$work/out"
+grep -q 'memory of a device .* predicted (libraries [0-9]' "$work/out" || fail "no prediction from the profile: $(cat "$work/out")"
+# the_others_wait_while_rank_0_reports: longer than parallel.deadline_s, for a reader who takes his time
+reports=
+if command -v mpirun >/dev/null 2>&1; then
+  mkfifo "$work/slow"
+  exec 5<>"$work/slow"
+  dd if=/dev/zero of="$work/slow" bs=4096 oflag=nonblock 2>/dev/null || true # until it is full
+  # shellcheck disable=SC2086,SC2016 # words; the inner shell's
+  $launcher -np 2 sh -c 'exec "$0" train "$1/c.yaml" --quiet --set parallel.strategy=ddp --set parallel.deadline_s=3 --set train.checkpoint.dir="$1/slow-run" >"$1/slow"' \
+    "$program" "$work" 2>"$work/slow.err" 3<&- 5<&- &
+  reports=$!
+  wait_until "the end of the training before a report" [ -d "$work/slow-run/step-000000000002" ]
+  since=$(date +%s)
+fi
 "$program" bench "$work/c.yaml" --ranks-list 1 --repetitions 2 --steps 4 --warmup 1 --control 0 --quiet \
   --output "$work/bench.json" >"$work/out"
 mkfifo "$work/pipe"
@@ -68,5 +82,14 @@ if [ ${full:-} ]; then
   [ $got = 5 ] || fail "no room for the trace: exit code $got: $(cat "$work/err")"
   grep -q 'full.json.* No space left on device' "$work/err" || fail "no room for the trace: $(cat "$work/err")"
   grep -q '"params_xxh3": "' "$work/out" || fail "no room for the trace, and no report: $(cat "$work/out")"
+fi
+if [ $reports ]; then
+  while [ $(($(date +%s) - since)) -lt 5 ]; do sleep 0.1; done
+  exec 6<"$work/slow" 5<&-
+  tr -d '\0' <&6 >"$work/slow.out"
+  got=0
+  wait $reports || got=$?
+  [ $got = 0 ] || fail "a report that took long: exit code $got: $(cat "$work/slow.err")"
+  grep -q 'whole run' "$work/slow.out" || fail "no report: $(cat "$work/slow.out")"
 fi
 echo ok
