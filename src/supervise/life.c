@@ -296,13 +296,13 @@ static void finish(life_t *l, bool known) {
   ls_segments_remove(&l->segments);
   l->seen.signal = ended.signal;
   l->seen.code = ended.code;
-  l->seen.signal_apart |= !l->hosts && l->look[0].pid == l->child;
   l->seen.kills_of_system = system_kills() - l->kills;
   look_at_page(l, ls_clock_ns());
-  if (l->hosts) {
-    watch_ranks(l);
-    see_ends(l, ls_clock_ns());
-  }
+  const bool alone = !l->hosts && l->look[0].pid == l->child; /* the child is the only rank */
+  l->seen.signal_apart |= alone;
+  if (alone) l->gone[0] = true; /* perhaps sooner than it was watched */
+  if (l->hosts) watch_ranks(l);
+  if (alone || l->hosts) see_ends(l, ls_clock_ns());
   if (!known) {
     ls_fault_classify(&l->seen, l->look, l->ranks, fault);
     fault->noticed_ns = l->dead_ns > 0 ? l->dead_ns : closed_ns;
