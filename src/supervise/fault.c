@@ -174,7 +174,7 @@ void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int coun
   fault->code = end->code;
   fault->signal = end->signal ? end->signal : by_signal ? end->code - SIGNAL_CODES : 0;
   fault->rank = -1;
-  if (end->code == 0 && !end->signal) {
+  if (end->code == 0 && !end->signal && end->dead_rank < 0) {
     fault->kind = LS_FAULT_NONE;
   } else if (end->code == ls_status_exit_code(LS_ERR_INTERRUPTED) ||
              end->code == ls_status_exit_code(LS_ERR_AGAIN) || (end->asked && by_signal)) {

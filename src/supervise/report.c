@@ -142,8 +142,8 @@ ls_status_t ls_report_write(ls_ctx_t *ctx, const ls_report_t *report, const char
   char *text = j ? ls_json_dump(j, JSON_INDENT(2)) : NULL;
   FILE *to = open_memstream(&words, &size);
   if (to)
-    fprintf(to, "%s: %s, exit code %d, %zu li%s of %d ranks\n", host, result, code, lives,
-            lives == 1 ? "fe" : "ves", report->ranks);
+    fprintf(to, "%s: %s, exit code %d, %zu li%s of %d rank%s\n", host, result, code, lives,
+            lives == 1 ? "fe" : "ves", report->ranks, LS_PLURAL(report->ranks));
   for (index = 0; to && index < lives; index++) {
     life = json_array_get(report->lives, index);
     print_life(to, index, life);

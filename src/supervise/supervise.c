@@ -91,6 +91,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
                                               : life.fault.signal;
     if (life.fault.kind == LS_FAULT_HANG || life.fault.kind == LS_FAULT_HOST)
       *code = ls_status_exit_code(LS_ERR_TIMEOUT);
+    if (life.fault.kind == LS_FAULT_EXIT && *code == 0) *code = ls_status_exit_code(LS_ERR_INTERNAL);
     if (run->fault_ns > 0 && life.first_step_ns > 0)
       ls_log(run->ctx, LS_LOG_INFO, "first new step %.2f s after the failure was noticed",
              (double)(life.first_step_ns - run->fault_ns) * 1e-9);

@@ -132,6 +132,7 @@ static void the_first_cause_is_found(void **state) {
     int rank;
   } rows[] = {
       {{.code = 0, .dead_rank = -1}, -1, LS_OK, LS_FAULT_NONE, -1},
+      {{.code = 0, .dead_rank = 0}, -1, LS_OK, LS_FAULT_EXIT, 0}, /* it had not finished */
       {{.code = 130, .dead_rank = -1, .asked = true}, -1, LS_OK, LS_FAULT_ASKED, -1},
       {{.code = 130, .dead_rank = -1}, -1, LS_OK, LS_FAULT_ASKED, -1},
       {{.code = 137, .dead_rank = 1}, -1, LS_OK, LS_FAULT_SIGNAL, 1},
