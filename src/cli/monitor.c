@@ -187,7 +187,9 @@ static void put_event(FILE *to, const json_t *line) {
     bool hidden = json_is_null(value);
     for (int i = 0; i < LS_COUNT(known); i++)
       hidden |= !strcmp(name, known[i]);
-    if (!hidden && json_is_number(value)) fprintf(to, "  %s %.6g", name, json_number_value(value));
+    if (!hidden && json_is_integer(value))
+      fprintf(to, "  %s %lld", name, (long long)json_integer_value(value));
+    if (!hidden && json_is_real(value)) fprintf(to, "  %s %.6g", name, json_real_value(value));
     if (!hidden && json_is_string(value)) fprintf(to, "  %s %s", name, cli_shown(json_string_value(value)));
   }
   fputc('\n', to);

@@ -48,6 +48,10 @@ grep -q "^$seen: ended (ok), step 300 of 300 (100 %), 1 rank, single, " "$work/o
 grep -q '^rank 0   \[####################\] 100 %' "$work/out" || fail "no bar: $(cat "$work/out")"
 grep -q ' rank 0 save  step 300  path ' "$work/out" || fail "no event: $(cat "$work/out")"
 if grep -q "$(printf '\033')" "$work/out"; then fail "escapes where there is no terminal"; fi
+# whole numbers of events were rounded to six digits
+mkdir "$work/long"
+sed 's/"total_steps":300/"total_steps":12345678/' "$seen/events.jsonl" >"$work/long/events.jsonl"
+"$program" monitor "$work/long" --once | grep -q ' rank 0 start .* total_steps 12345678 ' || fail "monitor rounds: $("$program" monitor "$work/long" --once)"
 "$program" monitor "$seen" >"$work/followed" || fail "monitor of a run that has ended"
 cmp -s "$work/out" "$work/followed" || fail "monitor of a run that has ended: $(cat "$work/followed")"
 "$program" monitor "$seen" --json >"$work/out" || fail "monitor --json"
