@@ -54,7 +54,7 @@ static bool is_echo(int number) {
 static void on_stop(int number) {
   if (is_echo(number) && requested) return;
   if (!requested) requested = number;
-  if ((number == SIGINT || number == SIGTERM || number == SIGQUIT) && insisted < 2) insisted = insisted + 1;
+  if ((number == SIGINT || number == SIGTERM || number == SIGQUIT) && insisted < 2) insisted++;
   if (mode == CLI_STOP_NOW || (mode == CLI_STOP_TWICE && insisted > 1)) end_now(number);
 }
 
