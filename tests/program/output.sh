@@ -13,13 +13,14 @@ with_profile
 grep -q 'memory of a device .* predicted (libraries [0-9]' "$work/out" || fail "no prediction from the profile: $(cat "$work/out")"
 # the_others_wait_while_rank_0_reports: longer than parallel.deadline_s, for a reader who takes his time
 reports=
+time=${LOCKSTEP_TEST_TIME:-1}
 if command -v mpirun >/dev/null 2>&1; then
   mkfifo "$work/slow"
   exec 5<>"$work/slow"
   dd if=/dev/zero of="$work/slow" bs=4096 oflag=nonblock 2>/dev/null || true # until it is full
   # shellcheck disable=SC2086,SC2016 # words; the inner shell's
-  $launcher -np 2 sh -c 'exec "$0" train "$1/c.yaml" --quiet --set parallel.strategy=ddp --set parallel.deadline_s=3 --set train.checkpoint.dir="$1/slow-run" >"$1/slow"' \
-    "$program" "$work" 2>"$work/slow.err" 3<&- 5<&- &
+  $launcher -np 2 sh -c 'exec "$0" train "$1/c.yaml" --quiet --set parallel.strategy=ddp --set parallel.deadline_s="$2" --set train.checkpoint.dir="$1/slow-run" >"$1/slow"' \
+    "$program" "$work" $((3 * time)) 2>"$work/slow.err" 3<&- 5<&- &
   reports=$!
   wait_until "the end of the training before a report" [ -d "$work/slow-run/step-000000000002" ]
   since=$(date +%s)
@@ -84,7 +85,7 @@ if [ ${full:-} ]; then
   grep -q '"params_xxh3": "' "$work/out" || fail "no room for the trace, and no report: $(cat "$work/out")"
 fi
 if [ $reports ]; then
-  while [ $(($(date +%s) - since)) -lt 5 ]; do sleep 0.1; done
+  while [ $(($(date +%s) - since)) -lt $((3 * time + 2)) ]; do sleep 0.1; done
   exec 6<"$work/slow" 5<&-
   tr -d '\0' <&6 >"$work/slow.out"
   got=0
