@@ -83,6 +83,7 @@ typedef struct {
 
 /* What a training step took, summed over its micro-batches. */
 typedef struct {
+  bool timed;                 /* all of them were */
   const ls_task_time_t *task; /* of the program's tasks (ls_program_task); NULL with LS_TIMED_WAITS */
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
 } ls_step_times_t;
@@ -126,7 +127,7 @@ typedef struct {
   float stats[LS_STATS_COUNT];          /* of that step */
   int64_t waited_ns;                    /* for the newest launched micro-batch's samples */
   ls_input_times_t input;               /* what the loader has done; written by ls_engine_stop */
-  const ls_step_times_t *took;          /* that step; NULL: nothing is timed */
+  const ls_step_times_t *took;          /* that step; NULL: it was not timed */
   ls_step_times_t times[2];             /* of even and odd steps: micro-batches of two may end in turn */
   ls_task_time_t *sums;                 /* (2, tasks); NULL with one member */
 } ls_engine_t;

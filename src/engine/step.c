@@ -87,7 +87,8 @@ static void add_times(ls_engine_t *e, int64_t step, int m) {
   const ls_task_time_t *times = ls_run_times(run);
   ls_step_times_t *to = &e->times[step % 2];
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
-  if (ls_run_timed(run) == LS_TIMED_NOTHING) return;
+  to->timed = ls_run_timed(run) && (m == 0 || to->timed);
+  if (!to->timed) return;
   to->task = times;
   if (e->sums && times) {
     int member = ls_run_member(run), tasks = ls_program_task(p, p->count, 0);
@@ -115,7 +116,7 @@ static ls_status_t finish_unit(ls_engine_t *e) {
   if (status != LS_OK) return status;
   add_times(e, step, m);
   if (m + 1 == e->share.accumulate) {
-    e->took = ls_run_timed(e->step[LS_STEP_TRAIN].run) != LS_TIMED_NOTHING ? &e->times[step % 2] : NULL;
+    e->took = e->times[step % 2].timed ? &e->times[step % 2] : NULL;
     e->done_ns = ls_clock_ns();
     memcpy(e->stats, stats, sizeof e->stats);
   }

@@ -13,8 +13,8 @@ enum { LS_STATS_COUNT = 16 };
 /* What is timed on a device, by events that are captured with the step. A host times every task at all times. */
 typedef enum {
   LS_TIMED_NOTHING,
-  LS_TIMED_WAITS, /* how long compute waits for other ranks: events beside the lanes, in every 4th step */
-  LS_TIMED_TASKS  /* every task, on its lane: this lengthens the step */
+  LS_TIMED_WAITS, /* how long compute waits for other ranks: events beside the lanes, as often as costs at most 0.4 % */
+  LS_TIMED_TASKS /* every task, on its lane: this lengthens the step */
 } ls_run_timing_t;
 
 typedef struct {
@@ -60,10 +60,10 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats);
 /* Host copy of a tensor by name after a wait (evaluation outputs, tests). */
 ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes);
 
-/* Of the newest launch that was waited for: the place of its member; times of that member's tasks (NULL without
- * LS_TIMED_TASKS); its time by phase (ls_schedule_parts; 0 where it is not measured. With LS_TIMED_WAITS that
- * is every phase but COMM, whose time is that of the newest step that was timed). */
-ls_run_timing_t ls_run_timed(const ls_run_t *run);
+/* Of the newest launch that was waited for: whether it was timed; the place of its member; times of that member's tasks
+ * (NULL without LS_TIMED_TASKS); its time by phase (ls_schedule_parts; 0 where it is not measured: with LS_TIMED_WAITS
+ * that is every phase but COMM). */
+bool ls_run_timed(const ls_run_t *run);
 int ls_run_member(const ls_run_t *run);
 const ls_task_time_t *ls_run_times(const ls_run_t *run);
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]);

@@ -89,15 +89,14 @@ static ls_status_t create_events(ls_run_t *run, ls_run_member_t *m) {
   for (int t = 0; t < s->task_count; t++)
     for (int i = 0; i < s->tasks[t].wait_count; i++)
       awaited[s->tasks[t].wait[i]] = true;
-  bool watch = false;
   for (int t = 0; t < s->task_count; t++) {
     int before = ls_run_watched(run, s, t);
-    watch |= before >= 0;
+    m->waits += before >= 0;
     if (before >= 0) awaited[before] = true;
   }
   ls_status_t status = find_fork_and_join(run, m, awaited);
-  if (!status && watch) status = stream->event_create(run->device, false, &m->watched);
-  if (!status && watch && !run->watch) status = stream->create(run->device, LS_STREAM_ASYNC, &run->watch);
+  if (!status && m->waits) status = stream->event_create(run->device, false, &m->watched);
+  if (!status && m->waits && !run->watch) status = stream->create(run->device, LS_STREAM_ASYNC, &run->watch);
   for (int t = 0; t < s->task_count && !status; t++)
     if (awaited[t]) status = stream->event_create(run->device, false, &m->event[t]);
   return status;

@@ -33,10 +33,11 @@ typedef struct {
 typedef struct {
   const ls_schedule_t *s;
   ls_run_bound_t slot[LS_SLOT_MAX];
-  ls_event_t *fork; /* its beginning, for lanes whose first task waits for nothing else */
-  ls_event_t
-      *watched; /* LS_TIMED_WAITS: the end of what the watch has seen; NULL: nobody waits for other ranks */
-  int64_t waited_ns; /* their sum, of the newest launch that timed them and was waited for */
+  ls_event_t *fork;    /* its beginning, for lanes whose first task waits for nothing else */
+  int waits;           /* LS_TIMED_WAITS: tasks that wait for other ranks */
+  ls_event_t *watched; /* the end of what the watch has seen of them; NULL: there are none */
+  bool timed;          /* they were, in the newest launch that was waited for: */
+  int64_t waited_ns;   /* so long */
   bool forked[LS_LANE_COUNT];
   int joined[LS_LANE_COUNT]; /* task for which compute waits at the end, -1 = none */
   ls_event_t **event;        /* per task; NULL = nobody waits for it */
@@ -76,6 +77,7 @@ struct ls_run {
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */
   ls_stream_t *watch;               /* LS_TIMED_WAITS: for events alone */
+  int64_t watch_next_ns;            /* a launch from then on (ls_clock_ns) times its waits */
   int64_t start_ns;                 /* of the newest launch */
   int newest;                       /* the member of the most recent wait */
 };

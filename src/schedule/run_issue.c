@@ -121,7 +121,7 @@ static ls_status_t capture_once(ls_run_t *run, ls_run_member_t *m, int slot, boo
 
 ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *m, int slot) {
   ls_status_t status = capture_once(run, m, slot, false);
-  return !status && m->watched ? capture_once(run, m, slot, true) : status;
+  return !status && m->waits ? capture_once(run, m, slot, true) : status;
 }
 
 ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *m, int slot) {
@@ -129,7 +129,8 @@ ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *m, int slot) {
   const ls_run_bound_t *of = &m->slot[slot];
   const bool watched = run->slot[slot].watched;
   ls_status_t status = LS_OK;
-  if (watched) m->waited_ns = 0;
+  m->timed = watched;
+  m->waited_ns = 0;
   for (int t = 0; t < m->s->task_count && watched && !status; t++) {
     int64_t ns = 0;
     if (of->from[t]) status = stream->elapsed(of->from[t], of->until[t], &ns);
