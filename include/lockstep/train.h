@@ -79,6 +79,7 @@ typedef struct {
   const char *trace_path; /* if not NULL, rank 0 writes a Chrome trace of the last steps there */
 } ls_train_hooks_t;
 
+enum { LS_TRAIN_CODES = 7 };
 /* Memory of one rank in bytes. The needs are computed from its schedules and samples, without the memory of
  * libraries. On a CPU the device's memory is the host's, and device_bytes covers everything. */
 typedef struct {
@@ -96,6 +97,9 @@ typedef struct {
   /* Scratch memory of a CPU's kernels and of the library behind them, in all threads. It counts as the library's, so
    * no sum below contains it. */
   int64_t scratch_bytes;
+  /* How often it needs each part of the code that libraries make for a CPU. No bytes, and in no sum below: what they take
+   * is measured (docs/probe.md). */
+  int64_t code[LS_TRAIN_CODES];
   int64_t device_bytes;      /* total need on the device */
   int64_t host_bytes;        /* need in host memory if the device has memory of its own; 0 on a CPU */
   int64_t device_used_bytes; /* at the end of the run: on a GPU all memory in use; on a CPU host_used_bytes */

@@ -30,7 +30,7 @@ static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_back
   if (device) {
     ls_machine_t machine;
     bool assumed;
-    int64_t library_bytes = ls_plan_libraries(NULL, backend, ranks, 0, &assumed);
+    int64_t library_bytes = ls_plan_libraries(NULL, backend, ranks, NULL, &assumed);
     status = ls_machine_read(ctx, &machine);
     if (status != LS_OK) return status;
     for (int i = 0; i < machine.gpu_count; i++) {

@@ -2,6 +2,20 @@
  * the memory used. */
 #include "cli/planner.h"
 
+typedef struct {
+  int64_t of[LS_CODE_COUNT];
+} code_t;
+static const ls_field_t code_rows[] = {
+    LS_FIELD_AS(code_t, of[LS_CODE_PRODUCTS], "products"),
+    LS_FIELD_AS(code_t, of[LS_CODE_LOW], "bf16"),
+    LS_FIELD_AS(code_t, of[LS_CODE_LOW_PACKED], "bf16-packed"),
+    LS_FIELD_AS(code_t, of[LS_CODE_LOW_EACH], "bf16-each"),
+    LS_FIELD_AS(code_t, of[LS_CODE_LOW_ODD], "bf16-odd"),
+    LS_FIELD_AS(code_t, of[LS_CODE_CONVOLUTIONS], "convolutions"),
+    LS_FIELD_AS(code_t, of[LS_CODE_CONVOLUTION_EACH], "convolution-each"),
+};
+static const ls_record_t code_record = LS_RECORD(code_rows);
+
 #define BYTES(what) LS_FIELD_AS(ls_train_memory_t, what##_bytes, #what)
 static const ls_field_t need_rows[] = {
     BYTES(step),
@@ -28,6 +42,7 @@ static const ls_field_t beside_rows[] = {
     LS_FIELD_AS(cli_memory_t, need.host_used_bytes, "host_measured", .known = LS_KNOWN_ABOVE_0),
     LS_FIELD_AS(cli_memory_t, library_bytes, "libraries", LS_FIELD_UNLESS(cli_memory_t, assumed)),
     LS_FIELD_AS(cli_memory_t, need.device_total_bytes, "capacity", .known = LS_KNOWN_ABOVE_0),
+    LS_FIELD_OBJECT(code_record, "code", .offset = offsetof(cli_memory_t, need.code)),
 };
 static const ls_record_t beside_record = LS_RECORD(beside_rows);
 

@@ -33,12 +33,38 @@ typedef struct {
   ls_math_t math; /* what the backend has (ls_backend_check_math) */
 } ls_device_options_t;
 
-/* Memory of one op, of all threads together. */
+/* Scratch memory that a library takes for one call and frees behind it, so that the next finds it again: of each compute
+ * thread one block, of which every call uses some parts. A bit marks each granule that any call uses. All threads but the
+ * first, which also does alone what is not worth sharing, count as equal. */
+enum { LS_BLOCK_GRANULE_BYTES = 16 << 10, LS_BLOCK_WORDS = 20 };
 typedef struct {
-  int64_t
-      packed_bytes; /* upper bound on what a library holds while it multiplies; the largest of all ops counts */
-  int64_t room_bytes; /* that the kernel asks for and the device keeps; the largest counts */
-  int64_t code_bytes; /* what a library makes of it and keeps; all count */
+  uint64_t first[LS_BLOCK_WORDS], others[LS_BLOCK_WORDS];
+} ls_block_use_t;
+/* Marks [from_bytes, until_bytes) of the first thread's block, or of all threads'. */
+void ls_block_use(ls_block_use_t *use, bool all_threads, int64_t from_bytes, int64_t until_bytes);
+/* Marks what `other` marks. */
+void ls_block_use_add(ls_block_use_t *use, const ls_block_use_t *other);
+/* Of so many threads together. */
+int64_t ls_block_use_bytes(const ls_block_use_t *use, int threads);
+
+/* Code and tables of a library, which probe measures (docs/probe.md). */
+typedef enum {
+  LS_CODE_PRODUCTS,         /* of f32; once */
+  LS_CODE_LOW,              /* products of bf16; once */
+  LS_CODE_LOW_PACKED,       /* those that pack; once, beside LOW */
+  LS_CODE_LOW_EACH,         /* for each shape of a product of bf16 */
+  LS_CODE_LOW_ODD,          /* beside EACH, where rows or columns of the second factor are odd */
+  LS_CODE_CONVOLUTIONS,     /* once */
+  LS_CODE_CONVOLUTION_EACH, /* for each shape of a convolution and its gradients */
+  LS_CODE_COUNT
+} ls_code_t;
+extern const char *const ls_code_names[LS_CODE_COUNT];
+
+/* Memory of one op. */
+typedef struct {
+  ls_block_use_t blocks;       /* what a library takes for each call; all ops use the same blocks */
+  int64_t room_bytes;          /* that the kernel asks for and the device keeps; the largest counts */
+  int64_t code[LS_CODE_COUNT]; /* how often; of ops of the same shapes once */
 } ls_device_scratch_t;
 
 typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC } ls_stream_kind_t;

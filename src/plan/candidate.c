@@ -7,8 +7,26 @@
  * and NCCL on a GPU; program, MPI, BLAS and threads on a host. */
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
 
+/* Of code that was not measured: more than any part was seen to take. */
+static int64_t code_bytes(const ls_profile_t *profile, const ls_backend_t *backend,
+                          const ls_train_memory_t *need) {
+  static const double unmeasured_bytes[LS_CODE_COUNT] = {
+      [LS_CODE_PRODUCTS] = 8 << 20,          [LS_CODE_LOW] = 4 << 20,       [LS_CODE_LOW_PACKED] = 4 << 20,
+      [LS_CODE_LOW_EACH] = 128 << 10,        [LS_CODE_LOW_ODD] = 128 << 10, [LS_CODE_CONVOLUTIONS] = 8 << 20,
+      [LS_CODE_CONVOLUTION_EACH] = 128 << 10};
+  char key[LS_PROFILE_KEY_BYTES];
+  double sum = 0;
+  for (int c = 0; need && c < LS_CODE_COUNT; c++) {
+    ls_profile_key(key, (ls_profile_key_t){LS_KEY_CODE, backend->name, ls_code_names[c]});
+    double bytes = profile ? ls_profile_value(profile, key, -1) : -1;
+    sum += (double)need->code[c] * (bytes < 0 ? unmeasured_bytes[c] : bytes);
+  }
+  return (int64_t)sum;
+}
+
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
-                          int64_t scratch_bytes, bool *assumed) {
+                          const ls_train_memory_t *need, bool *assumed) {
+  const int64_t more_bytes = (need ? need->scratch_bytes : 0) + code_bytes(profile, backend, need);
   char key[LS_PROFILE_KEY_BYTES];
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--) {
@@ -17,19 +35,19 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
     double bytes = ls_profile_value(profile, key, -1);
     if (bytes < 0) continue;
     *assumed = n != ranks;
-    return (int64_t)bytes + scratch_bytes;
+    return (int64_t)bytes + more_bytes;
   }
   *assumed = true;
-  return backend->host_memory ? library_host_bytes + scratch_bytes : library_device_bytes;
+  return backend->host_memory ? library_host_bytes + more_bytes : library_device_bytes;
 }
 
 int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                              const ls_train_memory_t *need, int64_t *library_bytes, bool *assumed) {
-  *library_bytes = ls_plan_libraries(profile, backend, ranks, need->scratch_bytes, assumed);
+  *library_bytes = ls_plan_libraries(profile, backend, ranks, need, assumed);
   int64_t bytes = need->device_bytes + *library_bytes;
   if (need->reading_bytes == 0) return bytes;
   bool unused;
-  int64_t reading = need->reading_bytes + ls_plan_libraries(profile, backend, ranks, 0, &unused);
+  int64_t reading = need->reading_bytes + ls_plan_libraries(profile, backend, ranks, NULL, &unused);
   return reading > bytes ? reading : bytes;
 }
 
@@ -59,7 +77,8 @@ static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_ca
   config->data.resident = p->config->data.resident;
   bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;
-  int64_t left_bytes = p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, 0, &assumed);
+  int64_t left_bytes =
+      p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, NULL, &assumed);
   if (bounded && left_bytes > 0) room.free_bytes = left_bytes;
   return ls_engine_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }

@@ -122,11 +122,11 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                          const ls_plan_options_t *options, ls_plan_t *plan);
 void ls_plan_release(ls_plan_t *plan);
 
-/* Memory of libraries in a rank's process, by the profile, if they hold so much scratch memory
- * (ls_train_memory_t.scratch_bytes). *assumed: the profile (which may be NULL) has no value for so many
- * ranks, and a cautious allowance is returned. */
+/* Memory of libraries in a rank's process, by the profile, with the scratch memory and the code that this run needs
+ * (NULL: none). *assumed: the profile (which may be NULL) has no value for so many ranks, and a cautious allowance is
+ * returned. */
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
-                          int64_t scratch_bytes, bool *assumed);
+                          const ls_train_memory_t *need, bool *assumed);
 /* The peak of a rank on a device: its need plus *library_bytes, or, if that is more, the memory for reading
  * files, before libraries multiply. */
 int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,

@@ -4,6 +4,10 @@
 
 #include "base/process.h"
 
+#include <string.h>
+
+_Static_assert((int)LS_CODE_COUNT == (int)LS_TRAIN_CODES, "code is counted as devices name it");
+
 /* Allocations of device memory as the backend makes them: large ones take whole pages, small ones share
  * pages. */
 typedef struct {
@@ -35,13 +39,56 @@ static int64_t held(const pages_t *pages) {
   return pages->large + round_up(pages->small, pages->page_bytes);
 }
 
-/* Adds what the program's ops hold. */
+/* Whether two tasks need the same code: the same op with the same shapes and attributes. */
+static bool same_code(const ls_schedule_t *s, const ls_task_t *a, const ls_schedule_t *r,
+                      const ls_task_t *b) {
+  if (a->op != b->op || a->in_count != b->in_count || a->out_count != b->out_count) return false;
+  if (memcmp(&a->attrs, &b->attrs, sizeof a->attrs) != 0) return false;
+  for (int k = 0; k < a->in_count; k++)
+    if (!ls_shape_equal(&s->tensors[a->in[k]].shape, &r->tensors[b->in[k]].shape)) return false;
+  for (int k = 0; k < a->out_count; k++)
+    if (!ls_shape_equal(&s->tensors[a->out[k]].shape, &r->tensors[b->out[k]].shape)) return false;
+  return true;
+}
+
+/* All schedules of a rank, in the order in which they are counted. */
+typedef struct {
+  const ls_program_t *program[2];
+} programs_t;
+
+/* Whether an earlier task needs the code of task t of member i of program p. */
+static bool has_code(const programs_t *all, int p, int i, int t) {
+  const ls_schedule_t *s = all->program[p]->member[i];
+  for (int q = 0; q <= p; q++)
+    for (int j = 0; all->program[q] && j < (q < p ? all->program[q]->count : i + 1); j++) {
+      const ls_schedule_t *r = all->program[q]->member[j];
+      int until = q == p && j == i ? t : r->task_count;
+      for (int u = 0; u < until; u++)
+        if (r->tasks[u].op && same_code(s, &s->tasks[t], r, &r->tasks[u])) return true;
+    }
+  return false;
+}
+
+static void add_scratch(const ls_device_scratch_t *one, bool known, ls_device_scratch_t *sum) {
+  static const bool each[LS_CODE_COUNT] = {
+      [LS_CODE_LOW_EACH] = true, [LS_CODE_LOW_ODD] = true, [LS_CODE_CONVOLUTION_EACH] = true};
+  ls_block_use_add(&sum->blocks, &one->blocks);
+  if (one->room_bytes > sum->room_bytes) sum->room_bytes = one->room_bytes;
+  for (int c = 0; c < LS_CODE_COUNT; c++)
+    if (!each[c])
+      sum->code[c] |= one->code[c];
+    else if (!known)
+      sum->code[c] += one->code[c];
+}
+
+/* Adds what the ops of program p hold. */
 static void hold_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
-                         const ls_program_t *p, ls_device_scratch_t *all) {
-  if (!p || !backend->device || !backend->device->scratch) return;
-  for (int i = 0; i < p->count; i++)
-    for (int t = 0; t < p->member[i]->task_count; t++) {
-      const ls_schedule_t *s = p->member[i];
+                         const programs_t *all, int p, ls_device_scratch_t *sum) {
+  const ls_program_t *program = all->program[p];
+  if (!program || !backend->device || !backend->device->scratch) return;
+  for (int i = 0; i < program->count; i++)
+    for (int t = 0; t < program->member[i]->task_count; t++) {
+      const ls_schedule_t *s = program->member[i];
       const ls_task_t *task = &s->tasks[t];
       if (!task->op || task->in_count < 2) continue;
       ls_tensor_t in[LS_TASK_TENSOR_MAX] = {0}, out[LS_TASK_TENSOR_MAX] = {0};
@@ -55,9 +102,8 @@ static void hold_scratch(const ls_backend_t *backend, const ls_device_options_t 
                                      .out = out,
                                      .out_count = task->out_count};
       const ls_device_scratch_t one = backend->device->scratch(options, task->op->name, &args);
-      if (one.packed_bytes > all->packed_bytes) all->packed_bytes = one.packed_bytes;
-      if (one.room_bytes > all->room_bytes) all->room_bytes = one.room_bytes;
-      all->code_bytes += one.code_bytes;
+      const bool counted = one.code[LS_CODE_LOW_EACH] || one.code[LS_CODE_CONVOLUTION_EACH];
+      add_scratch(&one, counted && has_code(all, p, i, t), sum);
     }
 }
 
@@ -113,9 +159,11 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   if (train) need->schedule_bytes = ls_run_book_bytes(train);
   if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
   ls_device_scratch_t scratch = {0};
-  hold_scratch(backend, options, train, &scratch);
-  hold_scratch(backend, options, eval, &scratch);
-  need->scratch_bytes = scratch.packed_bytes + scratch.room_bytes + scratch.code_bytes;
+  const programs_t all = {{train, eval}};
+  for (int p = 0; p < 2; p++)
+    hold_scratch(backend, options, &all, p, &scratch);
+  need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes;
+  memcpy(need->code, scratch.code, sizeof need->code);
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
   if (!backend->host_memory || data->beside) need->staging_bytes += saved_bytes;

@@ -510,6 +510,7 @@ static void keys_are_written_and_taken_apart(void **state) {
               {{LS_KEY_CROWD, "cpu", "memory", 2, 3}, "crowd cpu 2x3 memory"},
               {{LS_KEY_LIBRARIES, "cuda", "", 1}, "libraries cuda w1"},
               {{LS_KEY_LIBRARIES, "cuda", "-without-peer", 2}, "libraries cuda w2-without-peer"},
+              {{LS_KEY_CODE, "cpu", "bf16-each"}, "code cpu bf16-each"},
               {{LS_KEY_CAPACITY, "cuda"}, "capacity cuda"}};
   for (int i = 0; i < LS_COUNT(rows); i++) {
     char text[LS_PROFILE_KEY_BYTES], words[LS_PROFILE_KEY_BYTES];

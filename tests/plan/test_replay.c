@@ -38,7 +38,7 @@ static void check(const ls_plan_t *plan, const ls_profile_t *profile) {
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
     bool assumed;
-    int64_t libraries = ls_plan_libraries(profile, &ls_backend_cpu, c->devices, 0, &assumed);
+    int64_t libraries = ls_plan_libraries(profile, &ls_backend_cpu, c->devices, &c->need, &assumed);
     if (c->host) assert_int_equal(c->library_bytes, libraries);
     assert_int_equal(c->device_bytes, c->need.device_bytes + c->library_bytes);
     assert_true(c->need.device_bytes >= c->fit.device_total_bytes);

@@ -73,13 +73,15 @@ static void a_host_holds_everything(void **state) {
   assert_int_equal(need.evaluation_bytes, 1000 + 20 + 300);
 }
 
-/* Scratch of 300 bytes for each thread and row of the second input, a room of the first's rows, and 5 bytes of code. */
+/* A granule for each thread and row of the second input, a room of the first's rows, and code of two shapes. */
 static ls_device_scratch_t some_scratch(const ls_device_options_t *options, const char *op,
                                         const ls_kernel_args_t *args) {
   assert_string_equal(op, "linear_dwb");
   assert_int_equal(args->in[0].shape.dim[0], 7);
   assert_true(options->reproducible);
-  return (ls_device_scratch_t){300 * options->threads * args->in[1].shape.dim[0], 7, 5};
+  ls_device_scratch_t scratch = {.room_bytes = 7, .code = {[LS_CODE_LOW] = 1, [LS_CODE_LOW_EACH] = 2}};
+  ls_block_use(&scratch.blocks, true, 0, LS_BLOCK_GRANULE_BYTES * args->in[1].shape.dim[0]);
+  return scratch;
 }
 
 static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void **state) {
@@ -98,6 +100,7 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   static const ls_op_t dwb = {.name = "linear_dwb"};
   ls_task_t tasks[] = {{.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}},
                        {.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 0}},
+                       {.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}},
                        {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {2}},
                        {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {3}}};
   ls_sched_group_t world = {.name = "world", .count = 4};
@@ -111,13 +114,16 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   const ls_train_data_size_t data = {.samples_bytes = 7000, .decoding_bytes = 900};
   ls_train_memory_t need;
   ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
-  assert_int_equal(need.scratch_bytes, 300 * 3 * 8 + 7 + 2 * 5); /* of the ops that take the most; all code */
+  /* of the ops that take the most; the third has the first one's shapes, and so its code */
+  assert_int_equal(need.scratch_bytes, LS_BLOCK_GRANULE_BYTES * 3 * 8 + 7);
+  assert_int_equal(need.code[LS_CODE_LOW], 1);
+  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2 + 2);
   /* two buffers: the own slot, and of three others' messages a half */
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * 6000 / 2));
   assert_int_equal(need.reading_bytes, 0);
   assert_int_equal(need.schedule_bytes,
-                   ls_run_book_bytes(PROGRAM(&train))); /* four tasks; the other has none */
-  assert_in_range(need.schedule_bytes, 4 * 200, 4 * 4000);
+                   ls_run_book_bytes(PROGRAM(&train))); /* five tasks; the other has none */
+  assert_in_range(need.schedule_bytes, 5 * 200, 5 * 4000);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes + 7000 +
                                           need.exchange_bytes + need.schedule_bytes + 900);
   /* larger messages travel in chunks; one rank exchanges nothing; nor do GPUs, in host memory */

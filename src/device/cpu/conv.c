@@ -79,12 +79,53 @@ static int64_t packed_filters(const conv_t *p, ls_cpu_conv_kind_t kind, bool low
                                 : bytes * (int64_t)(low ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* oneDNN keeps primitives of about PRIMITIVE_BYTES for each convolution, measured with networks of 20 to 80 of them. Of our
- * own way each thread multiplies by itself, and a library has packed no more than PACKED_SIDE rows and columns of such
- * products. Rooms are exact where the work is worth all threads, but for oneDNN's scratchpads. */
+/* In bf16 windows of one element are rows of a product. */
+static ls_cpu_product_t low_product(ls_cpu_conv_kind_t kind, const ls_window_t *v, void *x, void *w,
+                                    void *y) {
+  const int64_t rows = v->n * v->h * v->w;
+  if (kind == LS_CPU_CONV_DX)
+    return (ls_cpu_product_t){.m = rows,
+                              .n = v->c,
+                              .k = v->o,
+                              .lda = v->o,
+                              .ldb = v->c,
+                              .ldc = v->c,
+                              .low = true,
+                              .a = y,
+                              .b = w,
+                              .c = x};
+  if (kind == LS_CPU_CONV_DW)
+    return (ls_cpu_product_t){.m = v->o,
+                              .n = v->c,
+                              .k = rows,
+                              .lda = v->o,
+                              .ldb = v->c,
+                              .ldc = v->c,
+                              .transpose_a = true,
+                              .a = y,
+                              .b = x,
+                              .c = w};
+  return (ls_cpu_product_t){.m = rows,
+                            .n = v->o,
+                            .k = v->c,
+                            .lda = v->c,
+                            .ldb = v->c,
+                            .ldc = v->o,
+                            .transpose_b = true,
+                            .low = true,
+                            .a = x,
+                            .b = w,
+                            .c = y};
+}
+
+static bool is_low_product(const ls_window_t *v, bool low) {
+  return low && is_plain(v) && v->groups == 1;
+}
+
+/* Rooms are exact where the work is worth all threads, but for oneDNN's scratchpads. Of our own way each thread multiplies
+ * a block of windows by itself. */
 void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
                          ls_device_scratch_t *scratch) {
-  enum { PACKED_SIDE = 512, PRIMITIVE_BYTES = 24 << 10 };
   static const char *const names[] = {
       [LS_CPU_CONV_Y] = "conv2d", [LS_CPU_CONV_DX] = "conv2d_dx", [LS_CPU_CONV_DW] = "conv2d_dw"};
   int kind = 0;
@@ -95,18 +136,28 @@ void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, con
   const conv_t p = conv_of(NULL, &v);
   if (ls_cpu_convolves()) {
     bool low = args->in[0].shape.dtype == LS_BF16 && ls_cpu_multiplies_bf16();
+    if (is_low_product(&v, low)) {
+      const ls_cpu_product_t product = low_product((ls_cpu_conv_kind_t)kind, &v, NULL, NULL, NULL);
+      ls_cpu_product_scratch(options, &product, scratch);
+      return;
+    }
     scratch->room_bytes = packed_filters(&p, (ls_cpu_conv_kind_t)kind, low, options->threads);
-    scratch->packed_bytes = LS_CPU_LIBRARY_BYTES;
-    scratch->code_bytes = PRIMITIVE_BYTES;
+    scratch->code[LS_CODE_CONVOLUTIONS] = 1;
+    scratch->code[LS_CODE_CONVOLUTION_EACH] = 1;
     return;
   }
   scratch->room_bytes = (int64_t)room_bytes(&p, options->threads);
   if (is_depthwise(&p)) return;
-  int64_t side[] = {p.block, p.depth, p.of};
-  for (int i = 0; i < LS_COUNT(side); i++)
-    if (side[i] > PACKED_SIDE) side[i] = PACKED_SIDE;
-  scratch->packed_bytes =
-      LS_CPU_LIBRARY_BYTES + options->threads * side[1] * (side[0] + side[2]) * (int64_t)sizeof(float);
+  scratch->code[LS_CODE_PRODUCTS] = 1;
+  const int64_t laid = p.plain ? v.c : p.depth;
+  const ls_cpu_block_t block =
+      kind == LS_CPU_CONV_Y
+          ? ls_cpu_gemm_block(false, false, true, p.block, p.of, p.depth, laid, p.depth, v.o)
+      : kind == LS_CPU_CONV_DX
+          ? ls_cpu_gemm_block(false, false, false, p.block, p.depth, p.of, v.o, p.depth, laid)
+          : ls_cpu_gemm_block(false, true, false, p.of, p.depth, p.block, v.o, laid, p.depth);
+  ls_block_use(&scratch->blocks, true, 0, block.front_bytes);
+  ls_block_use(&scratch->blocks, true, block.back_from_bytes, block.back_until_bytes);
 }
 
 /* Calls fn for every part of the loop: begin is the part's number. */
@@ -280,53 +331,13 @@ static ls_status_t run_depthwise(ls_stream_t *stream, conv_t *p, int64_t count, 
 
 /* ---- kernels ---- */
 
-/* Windows of one element are rows of a product. */
-static ls_status_t low_product(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, void *x,
-                               void *w, void *y) {
-  const int64_t rows = v->n * v->h * v->w;
-  ls_cpu_product_t p = {.m = rows,
-                        .n = v->o,
-                        .k = v->c,
-                        .lda = v->c,
-                        .ldb = v->c,
-                        .ldc = v->o,
-                        .transpose_b = true,
-                        .low = true,
-                        .a = x,
-                        .b = w,
-                        .c = y};
-  if (kind == LS_CPU_CONV_DX)
-    p = (ls_cpu_product_t){.m = rows,
-                           .n = v->c,
-                           .k = v->o,
-                           .lda = v->o,
-                           .ldb = v->c,
-                           .ldc = v->c,
-                           .low = true,
-                           .a = y,
-                           .b = w,
-                           .c = x};
-  if (kind == LS_CPU_CONV_DW)
-    p = (ls_cpu_product_t){.m = v->o,
-                           .n = v->c,
-                           .k = rows,
-                           .lda = v->o,
-                           .ldb = v->c,
-                           .ldc = v->c,
-                           .transpose_a = true,
-                           .a = y,
-                           .b = x,
-                           .c = w};
-  return ls_cpu_product_bf16(stream, &p);
-}
-
 /* By oneDNN, where it has this convolution; bf16 else through f32. */
 static ls_status_t by_library(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cpu_conv_kind_t kind,
                               const ls_window_t *v, void *x, void *w, void *y) {
   bool low = args->in[0].shape.dtype == LS_BF16;
-  ls_status_t status = low && is_plain(v) && v->groups == 1
-                           ? low_product(stream, kind, v, x, w, y)
-                           : ls_cpu_convolution(stream, kind, v, low, x, w, y);
+  const ls_cpu_product_t product = low_product(kind, v, x, w, y);
+  ls_status_t status = is_low_product(v, low) ? ls_cpu_product_bf16(stream, &product)
+                                              : ls_cpu_convolution(stream, kind, v, low, x, w, y);
   return status == LS_ERR_UNSUPPORTED && low ? args->widened(stream, args) : status;
 }
 

@@ -47,8 +47,9 @@ typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg);
 
-/* The number of parts of such a loop. */
+/* The number of parts of such a loop; of a device that is not open, if it is opened with these options. */
 int ls_cpu_parts(ls_stream_t *stream, ls_cpu_work_t work);
+int ls_cpu_option_parts(const ls_device_options_t *options, ls_cpu_work_t work);
 /* A loop that calls a library's kernels. No signal handler may run during the loop: oneDNN's kernels keep the stack
  * pointer within memory from malloc, and a signal's frame would overwrite the heap below it. This affects the handlers
  * of any program that embeds this library, so the library cannot leave it to them (an alternate stack would help). The
@@ -68,10 +69,17 @@ void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t
 /* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + beta c in the calling thread, by oneDNN or OpenBLAS. */
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
-/* About what malloc and the library hold in a thread that makes such products again and again. `low`: of bf16. */
-int64_t ls_cpu_gemm_held(bool low, bool transpose_b, int64_t m, int64_t n, int64_t k, int64_t ldb);
-/* The code that the library makes before its first f32 product; that of all convolutions is about as large. */
-enum { LS_CPU_LIBRARY_BYTES = 4 << 20 };
+/* Memory that the library takes for such a product and frees behind it: one block. Used are its first front_bytes and what
+ * lies from back_from_bytes to back_until_bytes. `low`: of bf16. */
+typedef struct {
+  int64_t block_bytes, front_bytes, back_from_bytes, back_until_bytes;
+} ls_cpu_block_t;
+ls_cpu_block_t ls_cpu_gemm_block(bool low, bool transpose_a, bool transpose_b, int64_t m, int64_t n,
+                                 int64_t k, int64_t lda, int64_t ldb, int64_t ldc);
+/* Behind each product of the library in this thread: sees to it that malloc finds the block again for the next. */
+void ls_cpu_library_called(void);
+/* Behind what else the library may allocate in this thread: the next calls see to it once more. */
+void ls_cpu_library_fresh(void);
 /* Row-major c (m, n) = a (m, k) b (n, k)^T of 8-bit integers, exact. */
 void ls_cpu_gemm_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c);
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
@@ -92,6 +100,9 @@ typedef struct {
   void *c;
 } ls_cpu_product_t;
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *product);
+/* What it holds, by oneDNN's description of it; no data are read. Adds to *scratch. */
+void ls_cpu_product_scratch(const ls_device_options_t *options, const ls_cpu_product_t *product,
+                            ls_device_scratch_t *scratch);
 /* Whether oneDNN uses these instruction sets (dnnl_cpu_isa_t). */
 bool ls_cpu_onednn_has(unsigned isa);
 /* Whether it has convolutions made for this processor, of nearly all shapes. */

@@ -16,13 +16,34 @@ static void plain_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const 
 #if defined(LS_HAVE_DNNL)
 #include <dnnl.h>
 #include <omp.h>
+#include <stdlib.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
-/* The library allocates a block for each product and frees it. glibc's malloc keeps the small rests beside a block in the
- * thread's cache, so that a freed block is seldom whole when the next one is asked for: a thread holds 3 to 8 (measured). */
-enum { BLOCKS = 4 };
+/* The library allocates a block for each product and frees it. Its alignment leaves small rests beside the block, which
+ * glibc's malloc puts into the thread's cache. There they keep the freed block from growing together with the memory
+ * around it, so that it is too small for the next request: a thread would hold three to eight blocks, unlike in every run.
+ * A cache that is full takes no rests. It is filled behind a thread's first calls, and behind calls 32, 64, 128 .., as
+ * others may have emptied it. */
+static _Thread_local uint32_t calls;
+
+void ls_cpu_library_called(void) {
+  enum { FIRST = 16, LEAST_BYTES = 24, MOST_BYTES = 200, STEP_BYTES = 16, EACH = 7 };
+  void *volatile block[EACH]; /* or the compiler would leave them out */
+  const uint32_t before = calls++;
+  if (before >= FIRST && (calls & before)) return;
+  for (size_t size = LEAST_BYTES; size <= MOST_BYTES; size += STEP_BYTES) {
+    for (int i = 0; i < EACH; i++)
+      block[i] = malloc(size);
+    for (int i = 0; i < EACH; i++)
+      free(block[i]);
+  }
+}
+
+void ls_cpu_library_fresh(void) {
+  calls = 0;
+}
 
 void ls_cpu_gemm_prepare(void) {}
 
@@ -37,19 +58,6 @@ ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
   return (ls_cpu_few_rows_t){.y = 96, .dx = 96, .dwb = 12};
 }
 
-/* Blocks, and where packing does not pay, for one thread. In 4,698 shapes with oneDNN 2.6.3 no block was larger, with AVX-512
- * and with AVX2; how many of them malloc holds is an estimate. bf16 in blocks twice as deep, always. */
-int64_t ls_cpu_gemm_held(bool low, bool transpose_b, int64_t m, int64_t n, int64_t k, int64_t ldb) {
-  enum { ROWS = 384, COLUMNS = 9984, DEPTH = 384, LEAST_DEPTH = 128, THIN = 510, WORKSPACE_BYTES = 72 << 10 };
-  const bool few = m < 200 && n < 1200 && k < 1200,
-             strided = transpose_b ? few || k % 256 == 0 : ldb % 1024 == 0;
-  if (low) k = (k + 1) / 2;
-  int64_t depth = k > DEPTH ? (k < 2 * DEPTH ? (k + 1) / 2 : DEPTH) : k > LEAST_DEPTH ? k : LEAST_DEPTH;
-  int64_t packed = ((m < ROWS ? m : ROWS) + (n < COLUMNS ? n : COLUMNS)) * depth * (int64_t)sizeof(float);
-  bool packs = low || strided || m * n > THIN * (m + n);
-  return BLOCKS * (packs ? packed : WORKSPACE_BYTES);
-}
-
 const char *ls_cpu_gemm_name(void) {
   return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
 }
@@ -62,6 +70,7 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
   if (threads != 1) omp_set_num_threads(1);
   dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
   if (threads != 1) omp_set_num_threads(threads);
+  ls_cpu_library_called();
 }
 
 /* Without VNNI the library adds pairs of products in 16 bits, which saturate. */
@@ -86,6 +95,10 @@ void ls_cpu_gemm_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const i
 #include <string.h>
 #include <strings.h>
 
+void ls_cpu_library_called(void) {}
+
+void ls_cpu_library_fresh(void) {}
+
 void ls_cpu_gemm_prepare(void) {
   openblas_set_num_threads(1);
 }
@@ -100,14 +113,6 @@ ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd) {
       if (strcasecmp(openblas_get_corename(), old[i]) == 0)
         return (ls_cpu_few_rows_t){.y = INT64_MAX, .dx = INT64_MAX, .dwb = INT64_MAX};
   return (ls_cpu_few_rows_t){.y = 96, .dx = 96, .dwb = 64};
-}
-
-/* A buffer for each thread, made once. All that are known pack as Goto and van de Geijn (2008), in blocks of at most DEPTH. */
-int64_t ls_cpu_gemm_held(bool low, bool transpose_b, int64_t m, int64_t n, int64_t k, int64_t ldb) {
-  enum { DEPTH = 512, BYTES_MAX = 20 << 20 };
-  (void)low, (void)transpose_b, (void)ldb;
-  int64_t bytes = (m + n) * (k < DEPTH ? k : DEPTH) * (int64_t)sizeof(float);
-  return bytes < BYTES_MAX ? bytes : BYTES_MAX;
 }
 
 const char *ls_cpu_gemm_name(void) {

@@ -50,35 +50,48 @@ static ls_status_t low_product(ls_stream_t *stream, const ls_kernel_args_t *args
   return status == LS_ERR_UNSUPPORTED ? args->widened(stream, args) : status;
 }
 
+static ls_cpu_product_t product_y(const linear_t *p) {
+  return (ls_cpu_product_t){.m = p->n,
+                            .n = p->o,
+                            .k = p->i,
+                            .lda = p->i,
+                            .ldb = p->i,
+                            .ldc = p->o,
+                            .transpose_b = true,
+                            .low = true,
+                            .by_columns = p->n < p->o};
+}
+
+static ls_cpu_product_t product_dx(const linear_t *p) {
+  return (ls_cpu_product_t){.m = p->n,
+                            .n = p->i,
+                            .k = p->o,
+                            .lda = p->o,
+                            .ldb = p->i,
+                            .ldc = p->i,
+                            .low = true,
+                            .by_columns = p->n < p->i};
+}
+
+static ls_cpu_product_t product_dwb(const linear_t *p) {
+  return (ls_cpu_product_t){
+      .m = p->o, .n = p->i, .k = p->n, .lda = p->o, .ldb = p->i, .ldc = p->i, .transpose_a = true};
+}
+
 static ls_status_t low_y(ls_stream_t *stream, const ls_kernel_args_t *args, const linear_t *p) {
-  const ls_cpu_product_t product = {.m = p->n,
-                                    .n = p->o,
-                                    .k = p->i,
-                                    .lda = p->i,
-                                    .ldb = p->i,
-                                    .ldc = p->o,
-                                    .transpose_b = true,
-                                    .low = true,
-                                    .by_columns = p->n < p->o,
-                                    .a = args->in[0].data,
-                                    .b = args->in[1].data,
-                                    .bias = args->in[2].data,
-                                    .c = args->out[0].data};
+  ls_cpu_product_t product = product_y(p);
+  product.a = args->in[0].data;
+  product.b = args->in[1].data;
+  product.bias = args->in[2].data;
+  product.c = args->out[0].data;
   return low_product(stream, args, &product);
 }
 
 static ls_status_t low_dx(ls_stream_t *stream, const ls_kernel_args_t *args, const linear_t *p) {
-  const ls_cpu_product_t product = {.m = p->n,
-                                    .n = p->i,
-                                    .k = p->o,
-                                    .lda = p->o,
-                                    .ldb = p->i,
-                                    .ldc = p->i,
-                                    .low = true,
-                                    .by_columns = p->n < p->i,
-                                    .a = args->in[0].data,
-                                    .b = args->in[1].data,
-                                    .c = args->out[0].data};
+  ls_cpu_product_t product = product_dx(p);
+  product.a = args->in[0].data;
+  product.b = args->in[1].data;
+  product.c = args->out[0].data;
   return low_product(stream, args, &product);
 }
 
@@ -104,16 +117,10 @@ static void low_column_sums(const void *arg, int64_t begin, int64_t end) {
 }
 
 static ls_status_t low_dwb(ls_stream_t *stream, const ls_kernel_args_t *args, const linear_t *p) {
-  const ls_cpu_product_t product = {.m = p->o,
-                                    .n = p->i,
-                                    .k = p->n,
-                                    .lda = p->o,
-                                    .ldb = p->i,
-                                    .ldc = p->i,
-                                    .transpose_a = true,
-                                    .a = args->in[0].data,
-                                    .b = args->in[1].data,
-                                    .c = args->out[0].data};
+  ls_cpu_product_t product = product_dwb(p);
+  product.a = args->in[0].data;
+  product.b = args->in[1].data;
+  product.c = args->out[0].data;
   const low_sums_t sums = {ls_cpu_simd(stream), args->in[0].data, p->db, p->n, p->o};
   ls_status_t status = low_product(stream, args, &product);
   if (!status) ls_cpu_loop(stream, p->o, 16, LS_CPU_BYTES(p->n * p->o * 4), low_column_sums, &sums);
@@ -214,24 +221,63 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-/* Of the share of a thread. oneDNN multiplies bf16 in memory of ours, but where the first factor is part of the columns of
- * a matrix: gradients of weights that threads share. */
+/* One product of the first part of a loop, which is the largest. */
+static void use_block(ls_device_scratch_t *scratch, bool all_threads, const ls_cpu_block_t *block) {
+  ls_block_use(&scratch->blocks, all_threads, 0, block->front_bytes);
+  ls_block_use(&scratch->blocks, all_threads, block->back_from_bytes, block->back_until_bytes);
+}
+
+/* As linear, linear_dx and linear_dwb cut and call: one of them is true. */
+typedef struct {
+  bool y, dx, dwb;
+} which_t;
+
+static void library_scratch(const ls_device_options_t *options, which_t which, const linear_t *p,
+                            ls_device_scratch_t *scratch) {
+  const int parts = ls_cpu_option_parts(options, product_work(p));
+  const int64_t across = which.y ? p->o : p->i;
+  const bool by_rows = p->n >= across;
+  int64_t begin, end;
+  ls_pool_share(which.dwb ? p->o : by_rows ? p->n : across, 16, 0, parts, &begin, &end);
+  const int64_t rows = by_rows ? end : p->n, columns = by_rows ? across : end;
+  scratch->code[LS_CODE_PRODUCTS] = 1;
+  ls_cpu_block_t block;
+  if (which.y)
+    block = ls_cpu_gemm_block(false, false, true, rows, columns, p->i, p->i, p->i, p->o);
+  else if (which.dx)
+    block = ls_cpu_gemm_block(false, false, false, rows, columns, p->o, p->o, p->i, p->i);
+  else {
+    int64_t last = p->n < 2 * SUM_ROWS ? p->n : SUM_ROWS + p->n % SUM_ROWS;
+    block = ls_cpu_gemm_block(false, true, false, end, p->i, last, p->o, p->i, p->i);
+    use_block(scratch, parts > 1, &block);
+    if (last < p->n) block = ls_cpu_gemm_block(false, true, false, end, p->i, SUM_ROWS, p->o, p->i, p->i);
+  }
+  use_block(scratch, parts > 1, &block);
+}
+
+static void low_scratch(const ls_device_options_t *options, which_t which, const linear_t *p,
+                        ls_device_scratch_t *scratch) {
+  static uint16_t no_bias;
+  ls_cpu_product_t product = which.y ? product_y(p) : which.dx ? product_dx(p) : product_dwb(p);
+  if (which.y) product.bias = &no_bias; /* its description is asked for, no data */
+  ls_cpu_product_scratch(options, &product, scratch);
+}
+
 void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
                            ls_device_scratch_t *scratch) {
   const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
-  const bool y = strcmp(op, "linear") == 0, dx = strcmp(op, "linear_dx") == 0, dwb = !y && !dx;
-  if (dwb && strcmp(op, "linear_dwb") != 0) return;
+  const which_t which = {strcmp(op, "linear") == 0, strcmp(op, "linear_dx") == 0,
+                         strcmp(op, "linear_dwb") == 0};
+  if (!which.y && !which.dx && !which.dwb) return;
   const ls_shape_t *first = &args->in[0].shape, *second = &args->in[1].shape;
-  const bool low = first->dtype == LS_BF16 && ls_cpu_multiplies_bf16();
-  int64_t width = first->dim[first->rank - 1], rows = ls_shape_count(first) / width;
-  if (low ? !dwb || options->threads == 1 : rows <= (y ? few.y : dx ? few.dx : few.dwb)) return;
-  int64_t columns = y ? second->dim[0] : second->dim[second->rank - 1];
-  int64_t m = dwb ? width : rows, n = columns, k = dwb ? rows : width;
-  int64_t *cut = dwb || m >= n ? &m : &n;
-  *cut = (*cut + options->threads - 1) / options->threads;
-  if (dwb && !low && k >= 2 * SUM_ROWS) k = SUM_ROWS;
-  scratch->packed_bytes = (low ? 0 : LS_CPU_LIBRARY_BYTES) +
-                          options->threads * ls_cpu_gemm_held(low, y, m, n, k, y ? k : columns);
+  const int64_t width = first->dim[first->rank - 1];
+  const linear_t p = {.n = ls_shape_count(first) / width,
+                      .i = second->dim[second->rank - 1],
+                      .o = which.y ? second->dim[0] : width};
+  if (first->dtype == LS_BF16 && ls_cpu_multiplies_bf16())
+    low_scratch(options, which, &p, scratch);
+  else if (p.n > (which.y ? few.y : which.dx ? few.dx : few.dwb))
+    library_scratch(options, which, &p, scratch);
 }
 
 const ls_cpu_row_t ls_cpu_linear_rows[] = {

@@ -16,9 +16,15 @@ static int fixed_parts(int64_t cost) {
   return parts;
 }
 
+int ls_cpu_option_parts(const ls_device_options_t *options, ls_cpu_work_t work) {
+  if (options->reproducible) return fixed_parts(ls_cpu_cost(work));
+  return ls_cpu_cost(work) < LS_CPU_COST_MIN ? 1 : options->threads;
+}
+
 static int parts_of(const ls_stream_t *stream, int threads, ls_cpu_work_t work) {
-  if (((const ls_host_device_t *)stream->device)->reproducible) return fixed_parts(ls_cpu_cost(work));
-  return ls_cpu_cost(work) < LS_CPU_COST_MIN ? 1 : threads;
+  const ls_device_options_t options = {
+      .threads = threads, .reproducible = ((const ls_host_device_t *)stream->device)->reproducible};
+  return ls_cpu_option_parts(&options, work);
 }
 
 /* The time of a loop in one thread, with AVX-512 and its data in the second-level cache. Loops that take

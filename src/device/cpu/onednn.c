@@ -52,14 +52,24 @@ bool ls_cpu_convolves(void) {
   return ls_cpu_onednn_has(dnnl_cpu_isa_avx2);
 }
 
+/* What descriptions of primitives need. */
+static bool open_library(ls_cpu_onednn_t *o) {
+  return !dnnl_engine_create(&o->engine, dnnl_cpu, 0) && !dnnl_primitive_attr_create(&o->attr) &&
+         !dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user);
+}
+
+static void close_library(ls_cpu_onednn_t *o) {
+  if (o->attr) dnnl_primitive_attr_destroy(o->attr);
+  if (o->stream) dnnl_stream_destroy(o->stream);
+  if (o->engine) dnnl_engine_destroy(o->engine);
+}
+
 static ls_cpu_onednn_t *library_of(ls_cpu_device_t *cpu) {
   if (cpu->onednn) return cpu->onednn;
   ls_cpu_onednn_t *o = ls_alloc(cpu->host.base.ctx, sizeof *o);
   if (!o) return NULL;
   cpu->onednn = o;
-  if (dnnl_engine_create(&o->engine, dnnl_cpu, 0) || dnnl_stream_create(&o->stream, o->engine, 0) ||
-      dnnl_primitive_attr_create(&o->attr) ||
-      dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user)) {
+  if (!open_library(o) || dnnl_stream_create(&o->stream, o->engine, 0)) {
     ls_cpu_onednn_close(cpu);
     return NULL;
   }
@@ -76,9 +86,7 @@ void ls_cpu_onednn_close(ls_cpu_device_t *cpu) {
       if (p->pack) dnnl_primitive_destroy(p->pack);
       ls_free(p);
     }
-  if (o->attr) dnnl_primitive_attr_destroy(o->attr);
-  if (o->stream) dnnl_stream_destroy(o->stream);
-  if (o->engine) dnnl_engine_destroy(o->engine);
+  close_library(o);
   ls_free(o);
   cpu->onednn = NULL;
 }
@@ -106,19 +114,27 @@ static void plane(dnnl_memory_desc_t *desc, int64_t rows, int64_t columns, int64
   dnnl_memory_desc_init_by_strides(desc, 2, dims, type, strides);
 }
 
-static bool make_product(ls_cpu_onednn_t *o, const shape_key_t *key, primitive_t *p) {
+/* The caller destroys it. */
+static dnnl_primitive_desc_t describe_product(const ls_cpu_onednn_t *o, const shape_key_t *key,
+                                              dnnl_memory_desc_t *bias) {
   const int64_t m = key->product.m, n = key->product.n, k = key->product.k;
-  dnnl_memory_desc_t a, b, bias, c;
+  dnnl_memory_desc_t a, b, c;
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t made = NULL;
   dnnl_data_type_t to = key->low ? dnnl_bf16 : dnnl_f32;
   plane(&a, m, k, key->product.lda, key->product.transpose_a, dnnl_bf16);
   plane(&b, k, n, key->product.ldb, key->product.transpose_b, dnnl_bf16);
-  plane(&bias, 1, n, n, false, to);
+  plane(bias, 1, n, n, false, to);
   plane(&c, m, n, key->product.ldc, false, to);
-  if (dnnl_matmul_desc_init(&desc, &a, &b, key->product.bias ? &bias : NULL, &c) ||
-      dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, NULL))
-    return false;
+  bool done = !dnnl_matmul_desc_init(&desc, &a, &b, key->product.bias ? bias : NULL, &c) &&
+              !dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, NULL);
+  return done ? made : NULL;
+}
+
+static bool make_product(ls_cpu_onednn_t *o, const shape_key_t *key, primitive_t *p) {
+  dnnl_memory_desc_t bias;
+  dnnl_primitive_desc_t made = describe_product(o, key, &bias);
+  if (!made) return false;
   bool done = add_arg(p, DNNL_ARG_SRC, made, dnnl_query_src_md) &&
               add_arg(p, DNNL_ARG_WEIGHTS, made, dnnl_query_weights_md) &&
               add_arg(p, DNNL_ARG_DST, made, dnnl_query_dst_md);
@@ -231,6 +247,7 @@ static const primitive_t *find(ls_stream_t *stream, const shape_key_t *key) {
     p->key = *key;
     p->usable = key->kind == PRODUCT ? make_product(o, key, p) : make_convolution(o, key, p);
     omp_set_num_threads(threads);
+    ls_cpu_library_fresh();
   }
   return (*at)->usable ? *at : NULL;
 }
@@ -321,25 +338,86 @@ static void run_products(const void *arg, int64_t part, int64_t end) {
     if (of->bias) data[3] = of->bias + column;
     data[one->count - 1] = p->scratch + (size_t)part * p->stride;
     if (!execute(p->library, one->run, one->count, one->arg, one->desc, data)) *p->failed = true;
+    ls_cpu_library_called();
   }
 }
 
+static shape_key_t product_key(const ls_cpu_product_t *of) {
+  return (shape_key_t){.kind = PRODUCT,
+                       .low = of->low,
+                       .product = {of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda, of->ldb,
+                                   of->ldc, of->bias != NULL}};
+}
+
+static ls_cpu_work_t product_work(const ls_cpu_product_t *of) {
+  return LS_CPU_FLOPS(of->m * of->n * of->k); /* half the time of f32 */
+}
+
+enum { PRODUCT_GRAIN = 16 };
+
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of) {
   atomic_bool failed = false;
-  ls_cpu_work_t work = LS_CPU_FLOPS(of->m * of->n * of->k); /* half the time of f32 */
+  ls_cpu_work_t work = product_work(of);
   parts_t p = {.count = of->by_columns ? of->n : of->m,
-               .grain = 16,
+               .grain = PRODUCT_GRAIN,
                .parts = ls_cpu_parts(stream, work),
                .product = of,
                .failed = &failed};
-  shape_key_t key = {.kind = PRODUCT,
-                     .low = of->low,
-                     .product = {of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda, of->ldb,
-                                 of->ldc, of->bias != NULL}};
+  shape_key_t key = product_key(of);
   ls_status_t status = prepare(stream, &p, &key, of->by_columns ? &key.product.n : &key.product.m, 0);
   if (status) return status;
   ls_cpu_library_loop(stream, p.parts, 1, work, run_products, &p);
   return failed ? LS_ERR_MEMORY : LS_OK;
+}
+
+/* Of one part: its scratchpad, and the block of a product that packs, which the library multiplies as one of f32. */
+static size_t part_scratch(const ls_cpu_onednn_t *o, const shape_key_t *key, bool shared,
+                           ls_device_scratch_t *scratch) {
+  dnnl_memory_desc_t bias;
+  dnnl_primitive_desc_t made = describe_product(o, key, &bias);
+  if (!made) return 0;
+  const char *name = "";
+  dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, (void *)&name);
+  const dnnl_memory_desc_t *room = dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
+  const size_t bytes = room ? dnnl_memory_desc_get_size(room) : 0;
+  scratch->code[LS_CODE_LOW] = 1;
+  scratch->code[LS_CODE_LOW_EACH]++;
+  if (key->product.n % 2 || key->product.k % 2) scratch->code[LS_CODE_LOW_ODD]++;
+  if (starts_with(name, "gemm")) {
+    scratch->code[LS_CODE_LOW_PACKED] = 1;
+    const ls_cpu_block_t block = ls_cpu_gemm_block(true, key->product.transpose_a, key->product.transpose_b,
+                                                   key->product.m, key->product.n, key->product.k,
+                                                   key->product.lda, key->product.ldb, key->product.ldc);
+    ls_block_use(&scratch->blocks, shared, 0, block.front_bytes);
+    ls_block_use(&scratch->blocks, shared, block.back_from_bytes, block.back_until_bytes);
+  }
+  dnnl_primitive_desc_destroy(made);
+  return bytes;
+}
+
+void ls_cpu_product_scratch(const ls_device_options_t *options, const ls_cpu_product_t *of,
+                            ls_device_scratch_t *scratch) {
+  parts_t p = {.count = of->by_columns ? of->n : of->m,
+               .grain = PRODUCT_GRAIN,
+               .parts = ls_cpu_option_parts(options, product_work(of))};
+  shape_key_t key = product_key(of);
+  int64_t *size = of->by_columns ? &key.product.n : &key.product.m, begin, last = 0;
+  size_t most = 0;
+  ls_cpu_onednn_t o = {0};
+  const bool shared = p.parts > 1 && part_size(&p, 1, &begin) > 0;
+  const bool open = open_library(&o);
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1); /* as the calling thread does that makes it */
+  for (int64_t i = 0; open && i < p.parts; i++) {
+    *size = part_size(&p, i, &begin);
+    if (*size == 0 || *size == last) continue;
+    last = *size;
+    size_t bytes = part_scratch(&o, &key, shared, scratch);
+    if (bytes > most) most = bytes;
+  }
+  omp_set_num_threads(threads);
+  scratch->room_bytes = p.parts * (int64_t)padded(most);
+  close_library(&o);
 }
 
 static void run_images(const void *arg, int64_t part, int64_t end) {
@@ -424,6 +502,13 @@ bool ls_cpu_convolves(void) {
 
 void ls_cpu_onednn_close(ls_cpu_device_t *cpu) {
   (void)cpu;
+}
+
+void ls_cpu_product_scratch(const ls_device_options_t *options, const ls_cpu_product_t *of,
+                            ls_device_scratch_t *scratch) {
+  (void)options;
+  (void)of;
+  (void)scratch;
 }
 
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of) {
