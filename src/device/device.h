@@ -2,7 +2,9 @@
  * null (computes nothing, for dry runs), cuda (a module loaded at run time).
  *
  * A stream runs its work in order. Host backends have two kinds of streams: INLINE runs each call at once in
- * the calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams.
+ * the calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams, INLINE with
+ * the memory that computing takes. SIDE computes beside an INLINE stream: on CUDA with such memory of its own and lower
+ * priority, on a host as ASYNC.
  * An event marks a place in a stream; another stream (or the host) waits for it. Errors inside a stream stick
  * to it: later work is skipped, and sync returns the first error. Unless said otherwise one thread uses a
  * device and its streams. */
@@ -67,7 +69,7 @@ typedef struct {
   int64_t code[LS_CODE_COUNT]; /* how often; of ops of the same shapes once */
 } ls_device_scratch_t;
 
-typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC } ls_stream_kind_t;
+typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC, LS_STREAM_SIDE } ls_stream_kind_t;
 typedef enum { LS_MEM_DEVICE, LS_MEM_HOST } ls_mem_t; /* HOST: reachable by both, pinned on CUDA */
 typedef ls_status_t (*ls_host_fn)(void *arg);
 
@@ -149,6 +151,9 @@ struct ls_backend {
   bool host_processors; /* its ranks compute on the host's processors, and slow each other */
   bool threaded;        /* kernels use the threads with which the device was opened */
   bool tf32;            /* supports LS_MATH_TF32; every backend supports the others */
+  /* Device memory of a SIDE stream. 0: the backend does not compute on two streams at once (a host's kernels share its
+   * threads). */
+  size_t side_bytes;
   const ls_device_ops_t *device;
   const ls_buffer_ops_t *buffer;
   const ls_stream_ops_t *stream;
@@ -183,7 +188,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 10 };
+enum { LS_CUDA_ABI = 11 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

@@ -51,6 +51,9 @@ typedef struct {
   int newest[LS_LANE_COUNT];
 } ls_lane_clock_t;
 
+static const ls_lane_clock_t ls_lane_clock_none = {{-1, -1, -1, -1, -1}};
+_Static_assert(LS_LANE_COUNT == 5, "names every lane");
+
 static inline void ls_lane_clock_join(ls_lane_clock_t *clock, const ls_lane_clock_t *other) {
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
     if (other->newest[lane] > clock->newest[lane]) clock->newest[lane] = other->newest[lane];

@@ -87,7 +87,7 @@ static ls_status_t find_clocks(check_t *c) {
   const ls_schedule_t *s = c->s;
   ls_lane_clock_t lane_clock[LS_LANE_COUNT];
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
-    lane_clock[lane] = (ls_lane_clock_t){{-1, -1, -1, -1}};
+    lane_clock[lane] = ls_lane_clock_none;
   for (int t = 0; t < s->task_count; t++) {
     const ls_task_t *task = &s->tasks[t];
     c->clock[t] = lane_clock[task->lane];

@@ -74,24 +74,23 @@ ls_status_t ls_schedule_order(ls_schedule_t *s, ls_lane_clock_t *clock) {
   int *before = ls_arena_array(&work, count, sizeof(*before));
   ls_status_t status = footprint && before ? LS_OK : LS_ERR_MEMORY;
 
-  int newest[LS_LANE_COUNT] = {-1, -1, -1, -1};
+  ls_lane_clock_t latest = ls_lane_clock_none;
   for (int i = 0; i < s->task_count && !status; i++) {
     ls_task_t *task = &s->tasks[i];
     footprint[i].count = ls_task_access(s, task, footprint[i].list);
     footprint[i].collective = task->kind == LS_TASK_COLLECTIVE;
     int candidate[LS_LANE_COUNT];
     for (int lane = 0; lane < LS_LANE_COUNT; lane++)
-      candidate[lane] = lane == (int)task->lane ? -1 : newest_conflict(footprint, before, newest[lane], i);
+      candidate[lane] =
+          lane == (int)task->lane ? -1 : newest_conflict(footprint, before, latest.newest[lane], i);
     add_asked(s, i, candidate);
-    before[i] = newest[task->lane];
-    ls_lane_clock_t known = {{-1, -1, -1, -1}};
-    if (before[i] >= 0) known = clock[before[i]];
+    before[i] = latest.newest[task->lane];
+    ls_lane_clock_t known = before[i] >= 0 ? clock[before[i]] : ls_lane_clock_none;
     status = keep_needed(s, task, candidate, clock, &known);
     known.newest[task->lane] = i;
     clock[i] = known;
-    newest[task->lane] = i;
+    latest.newest[task->lane] = i;
   }
   ls_arena_release(&work);
   return status;
 }
-_Static_assert(LS_LANE_COUNT == 4, "initial clocks name every lane");

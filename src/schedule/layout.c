@@ -41,7 +41,7 @@ static void find_lives(layout_t *layout) {
   for (int i = 0; i < s->tensor_count; i++) {
     layout->block[i] = (block_t){.first = s->task_count,
                                  .end = s->task_count,
-                                 .last = {{-1, -1, -1, -1}},
+                                 .last = ls_lane_clock_none,
                                  .size_bytes = s->tensors[i].size_bytes};
     layout->block_of[i] = i;
   }
@@ -54,7 +54,6 @@ static void find_lives(layout_t *layout) {
     if (task->scratch >= 0) touch(layout, task->scratch, t);
   }
 }
-_Static_assert(LS_LANE_COUNT == 4, "a block that is not used names every lane");
 
 /* Whether all tasks that touch the block have ended before task t ends: on each lane t comes after them, or
  * is one. */

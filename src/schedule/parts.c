@@ -1,5 +1,6 @@
 /* parts: where a step's time went, seen from the compute lane. A gap before a task is charged to the task for
- * which it waited; any other gap counts as rest. */
+ * which it waited, and as long as that one waited for the side lane itself, to the side lane's task; any other gap
+ * counts as rest. */
 #include "schedule/schedule.h"
 
 static int64_t earlier(int64_t a, int64_t b) {
@@ -21,6 +22,19 @@ static int last_of_all(const ls_schedule_t *s, const ls_task_time_t *times) {
   return last;
 }
 
+/* Charges compute's wait for a task, from *now until the task's end, but not beyond `limit`. */
+static void charge_wait(const ls_schedule_t *s, const ls_task_time_t *times, int awaited, int64_t limit,
+                        int64_t *now, int64_t parts_ns[LS_PHASE_STEP_COUNT]) {
+  const ls_task_t *task = &s->tasks[awaited];
+  int before = last_awaited(times, task);
+  if (before >= 0 && s->tasks[before].lane == LS_LANE_SIDE && times[before].end_ns > *now)
+    charge_wait(s, times, before, limit, now, parts_ns);
+  int64_t until = earlier(times[awaited].end_ns, limit);
+  if (until <= *now) return;
+  parts_ns[task->phase] += until - *now;
+  *now = until;
+}
+
 void ls_schedule_parts(const ls_schedule_t *s, const ls_task_time_t *times,
                        int64_t parts_ns[LS_PHASE_STEP_COUNT]) {
   for (int p = 0; p < LS_PHASE_STEP_COUNT; p++)
@@ -30,13 +44,7 @@ void ls_schedule_parts(const ls_schedule_t *s, const ls_task_time_t *times,
     const ls_task_t *task = &s->tasks[t];
     if (task->lane != LS_LANE_COMPUTE) continue;
     int awaited = last_awaited(times, task);
-    if (awaited >= 0) {
-      int64_t until = earlier(times[awaited].end_ns, times[t].start_ns);
-      if (until > now) {
-        parts_ns[s->tasks[awaited].phase] += until - now;
-        now = until;
-      }
-    }
+    if (awaited >= 0) charge_wait(s, times, awaited, times[t].start_ns, &now, parts_ns);
     if (times[t].start_ns > now) {
       parts_ns[LS_PHASE_STEP_REST] += times[t].start_ns - now;
       now = times[t].start_ns;
@@ -51,7 +59,7 @@ void ls_schedule_parts(const ls_schedule_t *s, const ls_task_time_t *times,
 }
 
 const char *ls_lane_name(ls_lane_t lane) {
-  static const char *const names[LS_LANE_COUNT] = {"compute", "comm", "copy in", "copy out"};
+  static const char *const names[LS_LANE_COUNT] = {"compute", "side", "comm", "copy in", "copy out"};
   return names[lane];
 }
 

@@ -74,7 +74,8 @@ static ls_status_t create_lanes(ls_run_t *run, const ls_schedule_t *s) {
   ls_status_t status = LS_OK;
   for (int t = 0; t < s->task_count && !status; t++) {
     ls_lane_t lane = s->tasks[t].lane;
-    if (!run->lane[lane]) status = stream->create(run->device, LS_STREAM_ASYNC, &run->lane[lane]);
+    ls_stream_kind_t kind = lane == LS_LANE_SIDE ? LS_STREAM_SIDE : LS_STREAM_ASYNC;
+    if (!run->lane[lane]) status = stream->create(run->device, kind, &run->lane[lane]);
   }
   return status;
 }

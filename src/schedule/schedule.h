@@ -12,7 +12,16 @@
 #include "graph/op.h"
 #include "state/state.h"
 
-typedef enum { LS_LANE_COMPUTE, LS_LANE_COMM, LS_LANE_COPY_IN, LS_LANE_COPY_OUT, LS_LANE_COUNT } ls_lane_t;
+/* SIDE: compute beside the critical path, whose results none of compute's next tasks needs. Compute waits for it as for
+ * every other lane. */
+typedef enum {
+  LS_LANE_COMPUTE,
+  LS_LANE_SIDE,
+  LS_LANE_COMM,
+  LS_LANE_COPY_IN,
+  LS_LANE_COPY_OUT,
+  LS_LANE_COUNT
+} ls_lane_t;
 typedef enum { LS_TASK_OP, LS_TASK_COLLECTIVE, LS_TASK_COPY } ls_task_kind_t;
 typedef enum {
   LS_PHASE_STEP_INPUT,
@@ -184,11 +193,12 @@ typedef struct {
 } ls_task_time_t;
 
 /* parts: a step's time by phase; the parts add up to the whole. Other lanes count only as far as the compute
- * lane could not hide them: COMM is exposed communication, the time in which compute waited. */
+ * lane could not hide them: COMM is exposed communication, the time in which compute waited. Where a collective had to
+ * wait for the side lane, compute's wait is that of the side lane's phase until then. */
 void ls_schedule_parts(const ls_schedule_t *s, const ls_task_time_t *times,
                        int64_t parts_ns[LS_PHASE_STEP_COUNT]);
 
-/* Names for people: "compute", "comm", "copy in", "copy out"; "input", "forward", .. */
+/* Names for people: "compute", "side", "comm", "copy in", "copy out"; "input", "forward", .. */
 const char *ls_lane_name(ls_lane_t lane);
 const char *ls_step_phase_name(ls_step_phase_t phase);
 /* draw: terminal bars, a row per lane. Without times the widths show work (FLOPs, else bytes), and the title

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-static const ls_shadow_segment_t untouched = {.writer = -1, .root = -1, .reader = {-1, -1, -1, -1}};
-_Static_assert(LS_LANE_COUNT == 4, "an untouched segment names every lane");
+static const ls_shadow_segment_t untouched = {.writer = -1, .root = -1, .reader = {-1, -1, -1, -1, -1}};
+_Static_assert(LS_LANE_COUNT == 5, "an untouched segment names every lane");
 
 ls_status_t ls_shadow_create(ls_ctx_t *ctx, size_t region_bytes, ls_shadow_t *shadow) {
   enum { INITIAL = 64 };

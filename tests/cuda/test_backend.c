@@ -249,6 +249,59 @@ static void products_of_many_shapes(void **state) {
   free_device(y);
 }
 
+/* Products whose parts stand in the workspace, and sums that count their blocks in the scratch, on two streams at once, as
+ * a step with a side lane captures them. Whole numbers, so that every sum is exact. */
+static void two_streams_compute_at_once(void **state) {
+  (void)state;
+  enum { ROWS = 4096, IN = 64, OUT = 64, TIMES = 16 };
+  static const ls_attrs_t attrs;
+  ls_stream_t *side;
+  ls_event_t *fork, *join;
+  ls_exec_t *exec;
+  assert_int_equal(backend->stream->create(device, LS_STREAM_SIDE, &side), LS_OK);
+  assert_int_equal(backend->stream->event_create(device, false, &fork), LS_OK);
+  assert_int_equal(backend->stream->event_create(device, false, &join), LS_OK);
+  float *dy = device_floats(ROWS * OUT), *x = device_floats(ROWS * IN);
+  float *dw[2] = {device_floats(OUT * IN), device_floats(OUT * IN)};
+  float *db[2] = {device_floats(OUT), device_floats(OUT)};
+  fill(a, dy, ROWS * OUT, 2);
+  fill(a, x, ROWS * IN, 3);
+  assert_int_equal(backend->capture->begin(a), LS_OK);
+  backend->stream->record(a, fork);
+  backend->stream->wait(side, fork);
+  for (int i = 0; i < 2 * TIMES; i++) {
+    ls_tensor_t in[] = {{dy, LS_SHAPE(LS_F32, ROWS, OUT)}, {x, LS_SHAPE(LS_F32, ROWS, IN)}};
+    ls_tensor_t out[] = {{dw[i % 2], LS_SHAPE(LS_F32, OUT, IN)}, {db[i % 2], LS_SHAPE(LS_F32, OUT)}};
+    ls_kernel_args_t args = {.attrs = &attrs, .in = in, .in_count = 2, .out = out, .out_count = 2};
+    ls_kernel_fn kernel = backend->device->kernel(device, "linear_dwb");
+    assert_int_equal(backend->stream->launch(i % 2 ? side : a, kernel, &args), LS_OK);
+  }
+  backend->stream->record(side, join);
+  backend->stream->wait(a, join);
+  assert_int_equal(backend->capture->end(a, &exec), LS_OK);
+  for (int n = 0; n < 20; n++) {
+    for (int i = 0; i < 2; i++) {
+      fill(a, dw[i], OUT * IN, -1);
+      fill(a, db[i], OUT, -1);
+    }
+    assert_int_equal(backend->capture->launch(exec, a), LS_OK);
+    for (int i = 0; i < 2; i++) {
+      assert_all(dw[i], OUT * IN, 6 * ROWS);
+      assert_all(db[i], OUT, 2 * ROWS);
+    }
+  }
+  backend->capture->destroy(exec);
+  backend->stream->event_destroy(fork);
+  backend->stream->event_destroy(join);
+  backend->stream->destroy(side);
+  for (int i = 0; i < 2; i++) {
+    free_device(dw[i]);
+    free_device(db[i]);
+  }
+  free_device(dy);
+  free_device(x);
+}
+
 /* NCCL over one rank: every collective leaves the data as it is, put on a stream or captured. */
 static void nccl_with_one_rank(void **state) {
   (void)state;
@@ -354,6 +407,7 @@ int main(void) {
       cmocka_unit_test(a_wait_ends_at_its_deadline),
       cmocka_unit_test(a_captured_step_runs_again_and_again),
       cmocka_unit_test(products_of_many_shapes),
+      cmocka_unit_test(two_streams_compute_at_once),
       cmocka_unit_test(nccl_with_one_rank),
       cmocka_unit_test(every_allocation_may_fail),
       cmocka_unit_test(a_gpu_that_is_not_there),

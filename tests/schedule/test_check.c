@@ -130,6 +130,41 @@ static void test_every_wait_is_needed(void **state) {
   ls_schedule_destroy(step.s);
 }
 
+/* A gradient made beside compute, from a value that compute goes on with: whoever reads or overwrites it has to wait. */
+static void the_side_lane_needs_its_waits(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+  int dy = build_transient(s, "dy", 64), dx = build_transient(s, "dx", 64),
+      end = build_transient(s, "end", 64);
+  int dw = build_at(s, "dw", BUILD_GRAD, 0, 64), param = build_at(s, "param", BUILD_PARAM, 0, 64);
+  build_source(s, "make dy", dy);
+  ls_schedule_op(s, LS_LANE_SIDE, LS_PHASE_STEP_BACKWARD, "make dw", &op_double, NULL, 1, &dy, 1, &dw);
+  build_op1(s, &op_inplace, "make dx", dy, dx); /* not in place: dy may still be read */
+  build_op1(s, &op_double, "go on", dx, end);
+  ls_schedule_collective(s, "reduce", LS_GROUP_WORLD, LS_ALL_REDUCE, dw, dw);
+  build_op1(s, &op_update, "update", dw, param);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  assert_int_equal(ls_schedule_check(s), LS_OK);
+  assert_int_not_equal(s->tensors[dx].offset_bytes, s->tensors[dy].offset_bytes);
+  assert_int_equal(s->tasks[2].wait_count + s->tasks[3].wait_count, 0);
+  static const struct {
+    int task;
+    const char *words[4];
+  } rows[] = {{1, {"without waiting", "make dw", "make dy"}},
+              {4, {"without waiting", "reduce", "make dw"}},
+              {5, {"without waiting", "update", "reduce"}}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_task_t *task = &s->tasks[rows[i].task];
+    assert_int_equal(task->wait_count, 1);
+    task->wait_count = 0;
+    expect_fault(s, rows[i].words);
+    task->wait_count = 1;
+  }
+  s->tensors[dx].offset_bytes = s->tensors[dy].offset_bytes; /* as if the side lane were not there */
+  expect_fault(s, WORDS("make dx", "without waiting", "read by", "make dw"));
+  ls_schedule_destroy(s);
+}
+
 static void test_wait_for_the_future(void **state) {
   (void)state;
   step_t step = make(0, 2);
@@ -386,6 +421,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_good, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_not_finished, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_every_wait_is_needed, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(the_side_lane_needs_its_waits, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_wait_for_the_future, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_overlap_of_live_tensors, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_overwritten_before_its_read, context_setup, context_teardown),

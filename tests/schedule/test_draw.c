@@ -59,6 +59,31 @@ static void test_parts(void **state) {
   ls_schedule_destroy(s);
 }
 
+/* Compute waits for a sum over ranks, which waited for a gradient of the side lane: until 300 the backward pass is what
+ * takes the time. */
+static void a_wait_for_the_side_lane_is_no_communication(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+  int dy = build_transient(s, "dy", 8), dx = build_transient(s, "dx", 8);
+  int dw = build_at(s, "dw", BUILD_GRAD, 0, 8), param = build_at(s, "param", BUILD_PARAM, 0, 8);
+  build_source(s, "dy", dy);
+  ls_schedule_op(s, LS_LANE_SIDE, LS_PHASE_STEP_BACKWARD, "dw", &op_double, NULL, 1, &dy, 1, &dw);
+  s->tasks[build_op1(s, &op_double, "dx", dy, dx)].phase = LS_PHASE_STEP_BACKWARD;
+  ls_schedule_collective(s, "sum", LS_GROUP_WORLD, LS_ALL_REDUCE, dw, dw);
+  s->tasks[build_op1(s, &op_update, "update", dw, param)].phase = LS_PHASE_STEP_OPTIMIZER;
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  assert_string_equal(ls_lane_name(LS_LANE_SIDE), "side");
+  s->tasks[0].phase = LS_PHASE_STEP_BACKWARD;
+  const ls_task_time_t ran[] = {{0, 100}, {100, 300}, {100, 200}, {300, 450}, {450, 500}};
+  int64_t parts[LS_PHASE_STEP_COUNT];
+  ls_schedule_parts(s, ran, parts);
+  assert_int_equal(parts[LS_PHASE_STEP_BACKWARD], 300);
+  assert_int_equal(parts[LS_PHASE_STEP_COMM], 150);
+  assert_int_equal(parts[LS_PHASE_STEP_OPTIMIZER], 50);
+  assert_int_equal(parts[LS_PHASE_STEP_REST], 0);
+  ls_schedule_destroy(s);
+}
+
 static int columns(const char *text, size_t len) {
   int n = 0;
   for (size_t i = 0; i < len; i++)
@@ -155,6 +180,8 @@ static void test_trace(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_parts, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(a_wait_for_the_side_lane_is_no_communication, context_setup,
+                                      context_teardown),
       cmocka_unit_test_setup_teardown(test_draw_measured, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_draw_widths, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_draw_without_memory, context_setup, context_teardown),

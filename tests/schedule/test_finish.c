@@ -249,7 +249,7 @@ static int draw(int below) {
   return (int)((seed >> 33) % (uint64_t)below);
 }
 
-/* Tasks on three lanes that read what was written before, at random. */
+/* Tasks on four lanes that read what was written before, at random. */
 static ls_schedule_t *draw_schedule(void) {
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   bool reduced[64];
@@ -261,6 +261,7 @@ static ls_schedule_t *draw_schedule(void) {
     if (kind == 0) build_source(s, "source", to);
     if (kind == 1) build_op1(s, &op_inplace, "inplace", from, to);
     if (kind == 2) build_op1(s, &op_scratch, "scratch", from, to);
+    if (kind < 3 && draw(3) == 0) s->tasks[s->task_count - 1].lane = LS_LANE_SIDE;
     if (kind == 3) ls_schedule_copy(s, LS_LANE_COPY_OUT, LS_PHASE_STEP_REST, "copy", from, to);
     if (kind == 4) {
       build_op1(s, &op_double, "double", from, to);

@@ -97,6 +97,31 @@ static void sums_hide_behind_computing(void **state) {
   ls_schedule_destroy(s);
 }
 
+/* 0 make x; 1 side; 2 double; 3 update, which waits for side. */
+static void lanes_that_both_compute_overlap(void **state) {
+  (void)state;
+  ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+  int x = build_transient(s, "x", 8), y = build_transient(s, "y", 8);
+  int dw = build_at(s, "dw", BUILD_GRAD, 0, 8), param = build_at(s, "param", BUILD_PARAM, 0, 8);
+  build_source(s, "make x", x);
+  ls_schedule_op(s, LS_LANE_SIDE, LS_PHASE_STEP_BACKWARD, "side", &op_double, NULL, 1, &x, 1, &dw);
+  build_op1(s, &op_double, "double", x, y);
+  build_op1(s, &op_update, "update", dw, param);
+  assert_int_equal(ls_schedule_finish(s), LS_OK);
+  table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), exactly(20), exactly(5)}};
+  ls_cost_model_t model = model_of(&table);
+  ls_price_t price;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
+  check_times(&price, (const int64_t[][2]){{0, 10}, {10, 40}, {10, 30}, {40, 45}}, 4);
+  assert_true(price.exposed_ns == 0);
+  ls_price_release(&price);
+  model.slowdown[LS_LANE_COMPUTE][LS_LANE_SIDE] = model.slowdown[LS_LANE_SIDE][LS_LANE_COMPUTE] = 2;
+  assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK); /* as one after the other */
+  check_times(&price, (const int64_t[][2]){{0, 10}, {10, 60}, {10, 50}, {60, 65}}, 4);
+  ls_price_release(&price);
+  ls_schedule_destroy(s);
+}
+
 static void busy_lanes_slow_each_other(void **state) {
   (void)state;
   ls_schedule_t *s = two_sums();
@@ -243,6 +268,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(one_lane_is_a_sum),
       TEST(sums_hide_behind_computing),
+      TEST(lanes_that_both_compute_overlap),
       TEST(busy_lanes_slow_each_other),
       TEST(interval_follows_the_critical_path),
       TEST(stretched_tasks_have_stretched_intervals),

@@ -16,6 +16,7 @@ typedef struct {
   cudnnTensorDescriptor_t x, y;
   cudnnFilterDescriptor_t w;
   cudnnConvolutionDescriptor_t conv;
+  cudnnHandle_t handle; /* of the stream; borrowed */
 } descriptors_t;
 
 static void destroy(const ls_dnn_t *dnn, descriptors_t *d) {
@@ -68,14 +69,14 @@ static cudnnStatus_t ask(const ls_dnn_t *dnn, const conv_t *c, const descriptors
   if (r) return r;
   switch (pass) {
   case LS_CUDA_CONV:
-    return dnn->cudnnGetConvolutionForwardWorkspaceSize(dnn->handle, d->x, d->w, d->conv, d->y, forward_algo,
+    return dnn->cudnnGetConvolutionForwardWorkspaceSize(d->handle, d->x, d->w, d->conv, d->y, forward_algo,
                                                         bytes);
   case LS_CUDA_CONV_DX:
-    return dnn->cudnnGetConvolutionBackwardDataWorkspaceSize(dnn->handle, d->w, d->y, d->conv, d->x, dx_algo,
+    return dnn->cudnnGetConvolutionBackwardDataWorkspaceSize(d->handle, d->w, d->y, d->conv, d->x, dx_algo,
                                                              bytes);
   default:
-    return dnn->cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn->handle, d->x, d->y, d->conv, d->w,
-                                                               dw_algo, bytes);
+    return dnn->cudnnGetConvolutionBackwardFilterWorkspaceSize(d->handle, d->x, d->y, d->conv, d->w, dw_algo,
+                                                               bytes);
   }
 }
 
@@ -85,14 +86,14 @@ static cudnnStatus_t run(const ls_dnn_t *dnn, const descriptors_t *d, ls_cuda_co
   static const float one = 1, zero = 0;
   switch (pass) {
   case LS_CUDA_CONV:
-    return dnn->cudnnConvolutionForward(dnn->handle, &one, d->x, x, d->w, w, d->conv, forward_algo, workspace,
+    return dnn->cudnnConvolutionForward(d->handle, &one, d->x, x, d->w, w, d->conv, forward_algo, workspace,
                                         bytes, &zero, d->y, y);
   case LS_CUDA_CONV_DX:
-    return dnn->cudnnConvolutionBackwardData(dnn->handle, &one, d->w, w, d->y, y, d->conv, dx_algo, workspace,
+    return dnn->cudnnConvolutionBackwardData(d->handle, &one, d->w, w, d->y, y, d->conv, dx_algo, workspace,
                                              bytes, &zero, d->x, x);
   default:
-    return dnn->cudnnConvolutionBackwardFilter(dnn->handle, &one, d->x, x, d->y, y, d->conv, dw_algo,
-                                               workspace, bytes, add ? &one : &zero, d->w, w);
+    return dnn->cudnnConvolutionBackwardFilter(d->handle, &one, d->x, x, d->y, y, d->conv, dw_algo, workspace,
+                                               bytes, add ? &one : &zero, d->w, w);
   }
 }
 
@@ -132,7 +133,9 @@ static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, ls_cuda_conv_t 
   ls_dnn_open(device->base.ctx, dnn);
   *done = false;
   if (!dnn->handle || !suits(c, pass)) return LS_OK;
-  descriptors_t d = {0};
+  if (s->side) ls_dnn_handle(dnn, &device->side_dnn);
+  descriptors_t d = {.handle = s->side ? device->side_dnn : dnn->handle};
+  if (!d.handle) return ls_fail(device->base.ctx, LS_ERR_DEVICE, "cuDNN: no handle for a second stream");
   int64_t total = c->x->dim[0], each = 0;
   char *workspace = s->workspace;
   size_t workspace_bytes = s->workspace_bytes;
@@ -143,7 +146,7 @@ static ls_status_t try_dnn(ls_stream_t *stream, const conv_t *c, ls_cuda_conv_t 
     workspace += taken;
     workspace_bytes -= taken;
   }
-  cudnnStatus_t r = dnn->cudnnSetStream(dnn->handle, s->handle);
+  cudnnStatus_t r = dnn->cudnnSetStream(d.handle, s->handle);
   if (!r) r = describe(dnn, c, device->base.math == LS_MATH_TF32, &d);
   if (!r) each = samples_at_once(dnn, c, &d, pass, workspace_bytes);
   for (int64_t n = 0; !r && each > 0 && n < total; n += each) {

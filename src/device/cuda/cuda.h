@@ -24,6 +24,8 @@ typedef struct {
   int index;
   ls_blas_t blas;
   ls_dnn_t dnn;
+  void *side_dnn;    /* cuDNN's handle for SIDE streams; NULL: none yet. One of them convolves at a time */
+  int side_streams;  /* that there are */
   bool reproducible; /* see ls_device_options_t */
   bool failed;       /* a stream has reported an error of CUDA's */
   bool hung;         /* something on it did not end, and freeing memory would wait for it */
@@ -43,6 +45,7 @@ struct ls_cuda_stream {
   cudaStream_t handle;
   void *workspace; /* cuBLASLt's; contents undefined between kernels. NULL on ASYNC streams */
   size_t workspace_bytes;
+  bool side;          /* convolves with the device's side_dnn */
   void *scratch;      /* partial results of reductions; its first LS_KERNEL_COUNTER_BYTES stay zero */
   _Atomic int status; /* first error of anything on the stream */
   uint64_t calls_put; /* host calls: a ring */

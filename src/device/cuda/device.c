@@ -68,6 +68,7 @@ static void close_device(ls_device_t *device) {
   if (!device) return;
   ls_cuda_device_t *d = ls_cuda_device(device);
   if (!d->hung) {
+    ls_dnn_handle_close(&d->dnn, d->side_dnn);
     ls_dnn_close(&d->dnn);
     ls_blas_close(&d->blas);
   }

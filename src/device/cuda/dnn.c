@@ -43,6 +43,15 @@ void ls_dnn_open(ls_ctx_t *ctx, ls_dnn_t *dnn) {
          why ? why : "no reason given");
 }
 
+void ls_dnn_handle(const ls_dnn_t *dnn, void **handle) {
+  cudnnHandle_t made = NULL;
+  if (!*handle && dnn->handle && dnn->cudnnCreate(&made) == CUDNN_STATUS_SUCCESS) *handle = made;
+}
+
+void ls_dnn_handle_close(const ls_dnn_t *dnn, void *handle) {
+  if (handle) (void)dnn->cudnnDestroy(handle);
+}
+
 /* The library stays open, as cuBLASLt does. */
 void ls_dnn_close(ls_dnn_t *dnn) {
   if (dnn->handle) (void)dnn->cudnnDestroy(dnn->handle);

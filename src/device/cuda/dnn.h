@@ -42,6 +42,10 @@ typedef struct {
 /* Once for each device. Without cuDNN our own kernels convolve, slower; a line of the log says so. */
 void ls_dnn_open(ls_ctx_t *ctx, ls_dnn_t *dnn);
 void ls_dnn_close(ls_dnn_t *dnn);
+/* A further handle, for streams that convolve beside others: a handle may have streams and memory inside, which two
+ * streams must not use at once. It is made in *handle unless it is there; it stays NULL without cuDNN. */
+void ls_dnn_handle(const ls_dnn_t *dnn, void **handle);
+void ls_dnn_handle_close(const ls_dnn_t *dnn, void *handle);
 
 #else /* built without its headers */
 typedef struct {
@@ -52,6 +56,12 @@ static inline void ls_dnn_open(ls_ctx_t *ctx, ls_dnn_t *dnn) {
 }
 static inline void ls_dnn_close(ls_dnn_t *dnn) {
   (void)dnn;
+}
+static inline void ls_dnn_handle(const ls_dnn_t *dnn, void **handle) {
+  (void)dnn, (void)handle;
+}
+static inline void ls_dnn_handle_close(const ls_dnn_t *dnn, void *handle) {
+  (void)dnn, (void)handle;
 }
 #endif
 #endif

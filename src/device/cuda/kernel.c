@@ -22,11 +22,15 @@ static const ls_kernel_row_t *find(const char *op) {
   return NULL;
 }
 
-/* A library that takes long to open is opened here, not while a step is captured. */
+/* A library that takes long to open is opened here, not while a step is captured; nor is a handle made there, which may
+ * wait for the device. */
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op) {
   const ls_kernel_row_t *row = find(op);
-  if (row && device && strncmp(op, "conv2d", 6) == 0)
-    ls_dnn_open(device->ctx, &((ls_cuda_device_t *)(uintptr_t)device)->dnn);
+  if (row && device && strncmp(op, "conv2d", 6) == 0) {
+    ls_cuda_device_t *d = (ls_cuda_device_t *)(uintptr_t)device;
+    ls_dnn_open(device->ctx, &d->dnn);
+    if (d->side_streams > 0) ls_dnn_handle(&d->dnn, &d->side_dnn);
+  }
   return row ? row->kernel : NULL;
 }
 

@@ -1,5 +1,6 @@
-/* Streams and events. Both kinds are CUDA streams that do not wait for the legacy one; an INLINE (compute)
- * stream also has cuBLASLt's workspace. The first error sticks to a stream. */
+/* Streams and events. All kinds are CUDA streams that do not wait for the legacy one; those that compute (INLINE, SIDE)
+ * also have cuBLASLt's workspace. What a kernel or library needs beside its operands belongs to the stream, so two
+ * streams may compute at once. The first error sticks to a stream. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels.h"
 
@@ -30,21 +31,32 @@ static ls_status_t keep(ls_stream_t *stream, cudaError_t error, const char *what
   return ls_cuda_stream_keep(ls_cuda_stream(stream), ls_cuda_check(ctx, error, what));
 }
 
+/* Blocks of a SIDE stream start where no others are ready to. Graphs keep the priorities of the streams from which
+ * they were captured. */
+static cudaError_t create_handle(ls_stream_kind_t kind, cudaStream_t *handle) {
+  int least = 0, greatest = 0;
+  cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  if (error != cudaSuccess) return error;
+  return cudaStreamCreateWithPriority(handle, cudaStreamNonBlocking,
+                                      kind == LS_STREAM_SIDE ? least : greatest);
+}
+
 static ls_status_t create(ls_device_t *device, ls_stream_kind_t kind, ls_stream_t **stream) {
   const ls_buffer_ops_t *buffer = &ls_cuda_buffer_ops;
   ls_cuda_stream_t *s = ls_alloc(device->ctx, sizeof *s);
   if (!s) return LS_ERR_MEMORY;
   s->base.device = device;
+  s->side = kind == LS_STREAM_SIDE;
   ls_status_t status = buffer->alloc(device, LS_MEM_DEVICE, LS_CUDA_SCRATCH_BYTES, &s->scratch);
   if (status) goto stream;
-  if (kind == LS_STREAM_INLINE) {
+  if (kind != LS_STREAM_ASYNC) {
     status = buffer->alloc(device, LS_MEM_DEVICE, LS_CUDA_WORKSPACE_BYTES, &s->workspace);
     if (status) goto scratch;
     s->workspace_bytes = LS_CUDA_WORKSPACE_BYTES;
   }
-  status = ls_cuda_check(device->ctx, cudaStreamCreateWithFlags(&s->handle, cudaStreamNonBlocking),
-                         "creating a stream");
+  status = ls_cuda_check(device->ctx, create_handle(kind, &s->handle), "creating a stream");
   if (status) goto workspace;
+  ls_cuda_device(device)->side_streams += s->side;
   *stream = &s->base;
   return LS_OK;
 workspace:
@@ -70,6 +82,7 @@ static void destroy(ls_stream_t *stream) {
     device->hung = true;
     return;
   }
+  device->side_streams -= s->side;
   (void)cudaStreamDestroy(s->handle);
   (void)cudaGetLastError();
   ls_cuda_buffer_ops.free(stream->device, LS_MEM_DEVICE, s->workspace);
