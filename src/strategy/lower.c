@@ -1,4 +1,5 @@
-/* The step that all strategies share: a graph becomes tasks on the compute lane, once for each member. */
+/* The step that all strategies share: a graph becomes tasks on the compute lane, and on the side lane if there is one,
+ * once for each member. */
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
@@ -17,7 +18,7 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     ls_schedule_collective(l->s, node->name, LS_GROUP_WORLD, LS_ALL_REDUCE, in[0], out[0]);
   } else if (!node->op->view && !summed) {
     ls_step_phase_t phase = node->phase == LS_PHASE_FORWARD ? LS_PHASE_STEP_FORWARD : LS_PHASE_STEP_BACKWARD;
-    ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, node->name, node->op, &node->attrs, node->in_count, in,
+    ls_schedule_op(l->s, l->on, phase, node->name, node->op, &node->attrs, node->in_count, in,
                    node->out_count, out);
   }
   for (int i = 0; i < node->out_count; i++)
@@ -26,7 +27,7 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
 
 /* Emits the exchange of buckets that are complete once `node` has been emitted in the member that ends the
  * step; nodes come in order. Without an exchange there is nothing to wait for, and the squares are summed
- * while the gradients are still in cache. */
+ * while the gradients are still in cache. The next nodes do not need them either. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   ls_status_t status = LS_OK;
   for (; l->complete < l->bucket_count && !status; l->complete++) {
@@ -35,7 +36,7 @@ static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
     if (l->exchange)
       status = l->exchange->ready(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
     else if (!l->in->options.reproducible)
-      ls_lowering_sumsq(l, b);
+      ls_lowering_sumsq(l, node < l->last_compute ? LS_LANE_SIDE : LS_LANE_COMPUTE, b);
   }
   return status;
 }
@@ -46,6 +47,7 @@ static ls_status_t emit_graph(ls_lowering_t *l) {
   ls_lowering_cast(l);
   ls_status_t status = l->last ? complete_buckets(l, -1) : LS_OK;
   for (int n = 0; n < graph->node_count && !status; n++) {
+    l->on = l->lane[n];
     emit_node(l, &graph->nodes[n]);
     status = l->s->status;
     if (!status && l->last) status = complete_buckets(l, n);
@@ -60,13 +62,14 @@ static ls_status_t finish_buckets(ls_lowering_t *l) {
   for (int b = 0; b < l->bucket_count && !summed && !status; b++) {
     if (l->exchange && l->exchange->collect)
       status = l->exchange->collect(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
-    ls_lowering_sumsq(l, b);
+    ls_lowering_sumsq(l, LS_LANE_COMPUTE, b);
   }
   return status;
 }
 
 static ls_status_t emit_member(ls_lowering_t *l) {
   ls_status_t status = ls_lowering_declare(l);
+  if (!status) status = ls_lowering_lanes(l);
   if (!status) status = emit_graph(l);
   if (status || !l->last) return status;
   if (!l->in->optim) {

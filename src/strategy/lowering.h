@@ -1,5 +1,5 @@
 /* The state of lowering one member. Inside the strategy module: lower.c walks the graph, place.c decides
- * where tensors go, optimize.c appends the optimizer. */
+ * where tensors go, side.c on which lane nodes run, optimize.c appends the optimizer. */
 #ifndef LS_STRATEGY_LOWERING_H
 #define LS_STRATEGY_LOWERING_H
 
@@ -41,7 +41,10 @@ struct ls_lowering {
   ls_region_t params, low, grads, gathered, shards; /* rows of the state */
   ls_bucket_t cast; /* the range of the layout that holds all parameters which the graph casts */
   ls_dtype_t cast_to;
-  int stats; /* schedule tensors in STAT */
+  ls_lane_t *lane;  /* per graph node */
+  ls_lane_t on;     /* .. of the one that is being emitted */
+  int last_compute; /* with a side lane: the last backward node that needs the compute lane, else -1 */
+  int stats;        /* schedule tensors in STAT */
   int ctrl, partials;
 };
 
@@ -60,19 +63,21 @@ void ls_lowering_gather(ls_lowering_t *l);
 
 /* Declares inputs, parameters, destinations and stats; appends the copy of the next input. */
 ls_status_t ls_lowering_declare(ls_lowering_t *l);
+/* side.c: the lane of every node, after the declarations. */
+ls_status_t ls_lowering_lanes(ls_lowering_t *l);
 /* Appends the task that casts the parameters, in a member that begins a sum of micro-batches. */
 void ls_lowering_cast(ls_lowering_t *l);
 /* The optimizer's counter as an input of the graph. */
 int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape);
 /* The schedule tensor of a graph tensor; made on first use. -1 after a failure. */
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
-/* Called once the node that makes `id` is emitted: adds the value to the sums of earlier micro-batches, or
+/* Called once the node that makes `id` is emitted, on its lane: adds the value to the sums of earlier micro-batches, or
  * copies it to its destination unless the op wrote it there. */
 void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id);
 
-/* Appends the sum of squares of one bucket's gradients; reproducible: of all gradients at once, with the last
+/* Appends the sum of squares of one bucket's gradients to a lane; reproducible: of all gradients at once, with the last
  * bucket, so that no rounding depends on the buckets. */
-void ls_lowering_sumsq(ls_lowering_t *l, int bucket);
+void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket);
 /* Appends control, the copy of stats to the host, and the update. */
 void ls_lowering_update(ls_lowering_t *l);
 /* Appends the copy of stats to the host, on devices that have memory of their own. */

@@ -9,7 +9,7 @@ static int flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t 
   return ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, end - begin), region, (size_t)begin * FLOAT_BYTES);
 }
 
-void ls_lowering_sumsq(ls_lowering_t *l, int bucket) {
+void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
   const ls_bucket_t *b = &l->bucket[bucket];
   ls_bucket_t all = {.end = l->layout->trained};
   if (l->in->options.reproducible) {
@@ -27,7 +27,7 @@ void ls_lowering_sumsq(ls_lowering_t *l, int bucket) {
   int in = flat(l, name, l->grads, begin, b->end);
   size_t offset_bytes = l->s->tensors[l->partials].offset_bytes + (size_t)bucket * FLOAT_BYTES;
   int out = ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, 1), LS_REGION_STAT, offset_bytes);
-  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
+  ls_schedule_op(l->s, lane, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
 }
 
 static int first_step_params(const ls_lowering_t *l) {

@@ -276,9 +276,9 @@ static void add_up(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, i
   for (int level = 0; level < l->adds; level++) {
     int sum = sum_at(l, id, level), next = level + 1 < l->adds ? sum : sum_at(l, id, level + 1);
     if (next == sum)
-      ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &sum);
+      ls_schedule_op(l->s, l->on, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &sum);
     else
-      ls_schedule_op(l->s, LS_LANE_COMPUTE, phase, name, &ls_op_add, NULL, 2, (int[]){sum, place}, 1, &next);
+      ls_schedule_op(l->s, l->on, phase, name, &ls_op_add, NULL, 2, (int[]){sum, place}, 1, &next);
     place = sum;
   }
 }
@@ -292,5 +292,5 @@ void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id) {
   if (destination->sum && l->adds)
     add_up(l, id, phase, place);
   else if (place != destination->begin)
-    ls_schedule_copy(l->s, LS_LANE_COMPUTE, phase, t->name, place, destination->begin);
+    ls_schedule_copy(l->s, l->on, phase, t->name, place, destination->begin);
 }

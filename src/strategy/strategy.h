@@ -27,6 +27,8 @@ typedef struct {
    * Shards, and then ranks, are added in one fixed tree, so a gradient has the same bits for any number of
    * ranks. */
   bool reproducible;
+  /* The backward pass computes gradients of parameters on LS_LANE_SIDE, beside those of values. The bits are the same. */
+  bool side_lane;
   ls_dtype_t wire; /* in which gradients travel between ranks; `lower` refuses what it does not do */
   const void *own; /* the struct that the strategy's own section fills; NULL: it has none */
 } ls_strategy_options_t;

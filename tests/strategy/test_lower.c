@@ -190,6 +190,49 @@ static void test_norm_while_hot(void **state) {
   ls_schedule_destroy(s);
 }
 
+/* With a side lane: what runs there, and what waits for it. The first layer's gradient is all that is left behind the last
+ * gradient of values; it goes where the lanes are expected to be free. */
+static void gradients_of_parameters_run_aside(void **state) {
+  (void)state;
+  for (int exchange = 0; exchange < 2; exchange++) {
+    ls_lower_t in = request(1 + exchange, 1, 1);
+    in.options.side_lane = true;
+    ls_schedule_t *s = lower(exchange ? &ls_strategy_ddp : &ls_strategy_single, &in);
+    int aside = 0, squares = 0;
+    for (int t = 0; t < s->task_count; t++) {
+      const ls_task_t *task = &s->tasks[t];
+      bool gradient = task->op == &ls_op_linear_dwb, square = task->op == &ls_op_sumsq;
+      aside += gradient;
+      squares += square && task->lane == LS_LANE_SIDE;
+      if (gradient) assert_int_equal(task->lane, LS_LANE_SIDE);
+      if (task->lane == LS_LANE_SIDE) assert_true(gradient || square);
+      if (task->phase == LS_PHASE_STEP_BACKWARD && !gradient) assert_int_equal(task->wait_count, 0);
+      if (task->kind != LS_TASK_COLLECTIVE || !exchange) continue;
+      for (int i = 0; i < task->wait_count; i++)
+        assert_int_equal(s->tasks[task->wait[i]].lane, LS_LANE_SIDE);
+    }
+    assert_int_equal(aside, 2);
+    assert_int_equal(squares,
+                     exchange ? 0 : 2); /* of the output layer's buckets; the rest comes at the end */
+    ls_schedule_destroy(s);
+  }
+  ls_lower_t in = request(1, 1, 1);
+  in.options.side_lane = true;
+  in.optim = NULL;
+  ls_graph_t *forward;
+  ls_state_table_t *own;
+  network_make(ctx, ROWS, 0, false, &forward);
+  assert_int_equal(ls_state_table_create(ctx, forward, &own), LS_OK);
+  in.graph = forward;
+  in.state = own;
+  ls_schedule_t *s = lower(&ls_strategy_single, &in); /* an evaluation has nothing for it */
+  for (int t = 0; t < s->task_count; t++)
+    assert_int_equal(s->tasks[t].lane, LS_LANE_COMPUTE);
+  ls_schedule_destroy(s);
+  ls_state_table_release(own);
+  ls_graph_destroy(forward);
+}
+
 /* A slot holds one micro-batch, whichever member reads it, one input after the other. */
 static void test_inputs(void **state) {
   (void)state;
@@ -530,6 +573,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_buckets, setup, teardown),
       cmocka_unit_test_setup_teardown(test_communication_overlaps, setup, teardown),
       cmocka_unit_test_setup_teardown(test_norm_while_hot, setup, teardown),
+      cmocka_unit_test_setup_teardown(gradients_of_parameters_run_aside, setup, teardown),
       cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
       cmocka_unit_test_setup_teardown(more_micro_batches_make_no_schedule_larger, setup, teardown),
       cmocka_unit_test_setup_teardown(test_one_slot_with_copies, setup, teardown),

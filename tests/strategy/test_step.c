@@ -409,6 +409,66 @@ static void test_device_double(void **state) {
   }
 }
 
+static uint32_t seed;
+static int draw(int below) {
+  seed = seed * 1664525u + 1013904223u;
+  return (int)((seed >> 16) % (uint32_t)below);
+}
+
+/* Drawn jobs, with values that are not exact: a second lane that computes changes no bit, on lanes that are threads of
+ * their own (ref) or work that is captured (the double). */
+static void a_side_lane_changes_no_bit(void **state) {
+  (void)state;
+  static const ls_op_t *const *const lists[] = {ls_ops, ls_optim_ops};
+  static const ls_backend_t *const backends[] = {&ls_backend_ref, &double_eager, &double_capture};
+  static const int64_t buckets[] = {1, 64, 200, 1 << 20};
+  double_ops(2, lists);
+  for (int n = 1; n <= 120; n++) {
+    job_t job = job_default();
+    world_t off, on;
+    seed = (uint32_t)n;
+    job.world_size = 1 << draw(2);
+    job.strategy = job.world_size > 1 || draw(2) ? "ddp" : "single";
+    job.accumulate = 1 << draw(3);
+    job.reproducible = draw(2);
+    job.backend = backends[draw(LS_COUNT(backends))];
+    job.copies = job.backend != &ls_backend_ref || draw(2);
+    job.low = job.backend == &ls_backend_ref && draw(2) ? LS_BF16 : LS_F32; /* the double has f32 alone */
+    job.input_slots = 1 + draw(3);
+    job.steps = 1 + draw(4);
+    job.bucket_bytes = buckets[draw(LS_COUNT(buckets))];
+    job.weight = 0.07f;
+    job.lr = 0.03f;
+    job.dropout = draw(2) ? 0.5 : 0;
+    job.adam = draw(2);
+    job.clip = draw(2) ? 0.5 : 0;
+    job.shared = draw(2);
+    job.frozen = draw(2);
+    world_run(&job, &off);
+    expect_ok(&job, &off);
+    job.side_lane = true;
+    world_run(&job, &on);
+    expect_ok(&job, &on);
+    for (int r = 0; r < job.world_size; r++) {
+      const rank_result_t *want = &off.rank[r], *got = &on.rank[r];
+      const ls_program_t *p = &got->program;
+      assert_true(same_bits(got->grad, want->grad, want->param_count));
+      assert_true(same_bits(got->param, want->param, want->param_count));
+      assert_true(same_bits(got->stats, want->stats, LS_STATS_COUNT));
+      assert_false(same_bits(got->param, got->initial, got->param_count));
+      for (int k = 0; k < p->count; k++) {
+        int aside = 0;
+        assert_int_equal(p->member[k]->task_count, want->program.member[k]->task_count);
+        for (int t = 0; t < p->member[k]->task_count; t++)
+          aside += p->member[k]->tasks[t].lane == LS_LANE_SIDE;
+        assert_true(aside > 0);
+      }
+    }
+    world_release(&on);
+    world_release(&off);
+  }
+}
+
 /* The null backend goes through everything and computes nothing. */
 static void test_null_backend(void **state) {
   (void)state;
@@ -567,6 +627,7 @@ int main(void) {
       cmocka_unit_test(test_cpu_backend),
       cmocka_unit_test(test_null_backend),
       cmocka_unit_test(test_device_double),
+      cmocka_unit_test(a_side_lane_changes_no_bit),
       cmocka_unit_test(test_nan_skips_the_step),
       cmocka_unit_test(test_absent_rank),
       cmocka_unit_test(test_evaluation),

@@ -223,17 +223,19 @@ static void lower_rank(worker_t *w, int rank) {
   ls_optim_rule_t optim;
   ls_optim_rule(&config, job->clip, &optim);
   if (job->low == LS_F16) optim.control_attrs.i[0] = job->good_steps ? job->good_steps : LS_SCALE_STEPS;
-  ls_lower_t in = {
-      .graph = w->graph,
-      .state = w->table,
-      .optim = job->evaluate ? NULL : &optim,
-      .rank = rank,
-      .world_size = job->world_size,
-      .accumulate = job->accumulate,
-      .input_slots = job->input_slots,
-      .copies = job->copies,
-      .widens = true,
-      .options = {.bucket_bytes = job->bucket_bytes, .reproducible = job->reproducible, .wire = job->wire}};
+  ls_lower_t in = {.graph = w->graph,
+                   .state = w->table,
+                   .optim = job->evaluate ? NULL : &optim,
+                   .rank = rank,
+                   .world_size = job->world_size,
+                   .accumulate = job->accumulate,
+                   .input_slots = job->input_slots,
+                   .copies = job->copies,
+                   .widens = true,
+                   .options = {.bucket_bytes = job->bucket_bytes,
+                               .reproducible = job->reproducible,
+                               .side_lane = job->side_lane,
+                               .wire = job->wire}};
   ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->program);
   if (!status) status = ls_program_check(&result->program);
   assert_string_equal(ls_ctx_error(w->ctx), "");

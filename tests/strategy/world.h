@@ -17,8 +17,9 @@ typedef struct {
   float lr;
   double dropout, momentum, clip;
   bool adam, copies, evaluate;
-  bool shared;       /* one more layer, which is used twice */
-  bool frozen;       /* the first layer */
+  bool shared; /* one more layer, which is used twice */
+  bool frozen; /* the first layer */
+  bool side_lane;
   bool reproducible; /* micro-batches are shards: accumulate times world_size of them, equally many rows each
                       */
   ls_dtype_t wire;
