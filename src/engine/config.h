@@ -43,6 +43,9 @@ typedef struct {
   ls_place_t dir_place; /* where dir was written */
 } ls_checkpoint_config_t;
 
+/* parallel.side_lane. Without a plan AUTO is OFF. */
+typedef enum { LS_SIDE_AUTO, LS_SIDE_OFF, LS_SIDE_ON } ls_side_t;
+
 /* Section parallel. */
 typedef struct {
   const char *strategy; /* where none was written: what so many ranks use */
@@ -54,6 +57,7 @@ typedef struct {
   int wire;       /* dtype of gradients between ranks, by ls_wire_names */
   int64_t shards; /* of a reproducible step; a power of two */
   bool fuse;
+  int side_lane; /* ls_side_t */
   bool bind;
   double deadline_s;
   double predicted_us; /* step time that a plan predicted; 0 = none */

@@ -29,6 +29,7 @@ ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_str
   return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
                                  .reproducible = parallel->reproducible,
                                  .wire = wire_dtypes[parallel->wire],
+                                 .side_lane = parallel->side_lane == LS_SIDE_ON,
                                  .own = parallel->own[ls_strategy_index(strategy)]};
 }
 
@@ -58,18 +59,19 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
   ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
   if (passes.low == LS_F16) optim.control_attrs.i[0] = LS_SCALE_STEPS;
   optim.masks = config->prune.sparsity > 0;
-  const ls_lower_t in = {.graph = m.graph,
-                         .state = own ? own : spec->table,
-                         .optim = training ? &optim : NULL,
-                         .mean = true,
-                         .rank = spec->rank,
-                         .world_size = spec->world_size,
-                         .accumulate = training ? share.accumulate : 1,
-                         .input_slots = kinds[spec->kind].input_slots,
-                         .copies = spec->copies,
-                         .widens = !spec->copies,
-                         .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
-                         .options = ls_config_strategy(config, NULL)};
+  ls_lower_t in = {.graph = m.graph,
+                   .state = own ? own : spec->table,
+                   .optim = training ? &optim : NULL,
+                   .mean = true,
+                   .rank = spec->rank,
+                   .world_size = spec->world_size,
+                   .accumulate = training ? share.accumulate : 1,
+                   .input_slots = kinds[spec->kind].input_slots,
+                   .copies = spec->copies,
+                   .widens = !spec->copies,
+                   .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
+                   .options = ls_config_strategy(config, NULL)};
+  in.options.side_lane &= spec->copies; /* a host's lanes share its processors */
   if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.program);
   ls_state_table_release(own);
   if (status != LS_OK) {

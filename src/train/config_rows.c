@@ -91,6 +91,7 @@ static const ls_option_t checkpoint_rows[] = {
 const ls_section_t ls_checkpoint_section = {"train.checkpoint", checkpoint_rows, LS_COUNT(checkpoint_rows),
                                             "Where checkpoints go, and how often."};
 
+static const char *const side_names[] = {"auto", "off", "on", NULL}; /* in the order of ls_side_t */
 static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .change = LS_CHANGE_IGNORED, .optional = true,
         .help = "How ranks divide a step: one of the strategies listed below, or auto for the "
@@ -128,6 +129,14 @@ static const ls_option_t parallel_rows[] = {
                 "gradients of a value and of its mean (squeeze and excitation); and give logits rows that "
                 "products "
                 "like. May change the rounding."),
+    ROW(LS_OPT_ENUM, ls_parallel_config_t, side_lane, .change = LS_CHANGE_IGNORED, .choices = side_names,
+        .initial = "auto",
+        .help =
+            "Compute gradients of weights beside the rest of the backward pass, on a second stream of the "
+            "device: on cuda; a CPU's threads are busy already. Takes memory, because both lanes keep what "
+            "they "
+            "work on; the bits are the same. auto is the choice of lockstep plan (strategy: auto), and "
+            "without a plan off."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, bind, .change = LS_CHANGE_IGNORED, .initial = "true",
         .help =
             "On a CPU, keep each rank on its own share of the node's processors if its threads fit there. "

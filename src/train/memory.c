@@ -126,6 +126,15 @@ static int64_t exchange_bytes(const ls_program_t *p) {
   return sum;
 }
 
+/* Whether a second stream computes. */
+static bool computes_aside(const ls_program_t *p) {
+  bool aside = false;
+  for (int i = 0; p && i < p->count; i++)
+    for (int t = 0; t < p->member[i]->task_count; t++)
+      aside |= p->member[i]->tasks[t].lane == LS_LANE_SIDE;
+  return aside;
+}
+
 void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options, const ls_program_t *train,
                    const ls_program_t *eval, const ls_train_data_size_t *data, ls_train_memory_t *need) {
   *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes,
@@ -164,6 +173,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
     hold_scratch(backend, options, &all, p, &scratch);
   need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes;
   memcpy(need->code, scratch.code, sizeof need->code);
+  if (computes_aside(train)) need->scratch_bytes += (int64_t)backend->side_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
   if (!backend->host_memory || data->beside) need->staging_bytes += saved_bytes;
