@@ -10,11 +10,12 @@ typedef struct {
   char backend[32], precision[32], strategy[32], peer_access[32];
   double params, global_batch, ranks, threads;
   double accumulate, shards, bucket_bytes, buckets; /* shards: 0 in older documents */
+  bool side_lane;                                   /* false in older documents */
   double mean_us, predicted_us, low_us, high_us;
 } cell_t;
 
 #define SAME(field) LS_FIELD(cell_t, field)
-static const ls_field_t option_rows[] = {SAME(accumulate), SAME(bucket_bytes), SAME(buckets),
+static const ls_field_t option_rows[] = {SAME(accumulate), SAME(bucket_bytes), SAME(buckets), SAME(side_lane),
                                          LS_FIELD_AS(cell_t, shards, "shards", .known = LS_KNOWN_ABOVE_0)};
 static const ls_field_t time_rows[] = {
     LS_FIELD_AS(cell_t, mean_us, "mean"),
@@ -62,7 +63,7 @@ static bool fits(const cell_t *c, const cell_t *v) {
  * schedule. A plan that does not say its options is taken at its word. */
 static int distance(const cell_t *c, const cell_t *v) {
   if (!isfinite(c->accumulate) || !isfinite(v->accumulate)) return 0;
-  if (c->accumulate != v->accumulate || c->shards != v->shards) return -1;
+  if (c->accumulate != v->accumulate || c->shards != v->shards || c->side_lane != v->side_lane) return -1;
   if (v->ranks == 1 || c->bucket_bytes == v->bucket_bytes) return 0;
   return c->buckets == v->buckets ? 1 : -1;
 }

@@ -83,9 +83,13 @@ static void read_plan(network_t *n, const json_t *plan) {
   n->planned = crossover != NULL;
   n->predicted = json_integer_value(crossover);
   double many_us = 0;
+  bool without = false; /* a side lane: what is measured has one only where the configuration asks for it */
+  json_array_foreach(json_object_get(plan, "candidates"), i, c) without |=
+      !json_is_true(json_object_get(json_object_get(c, "options"), "side_lane"));
   json_array_foreach(json_object_get(plan, "candidates"), i, c) {
     int devices = (int)ls_bench_number(c, "devices");
     if (!json_is_true(json_object_get(c, "priced"))) continue;
+    if (without && json_is_true(json_object_get(json_object_get(c, "options"), "side_lane"))) continue;
     if (devices == n->one->ranks && n->step_us == 0)
       n->step_us = ls_bench_number(c, "step_time_us.predicted");
     if (devices != n->many->ranks || many_us > 0 ||

@@ -17,7 +17,7 @@ typedef struct {
 #define TIME(field, name) LS_FIELD_AS(ls_time_t, field, name, .scale = 1e-3)
 
 static const ls_field_t time_rows[] = {TIME(ns, "predicted"), TIME(low_ns, "low"), TIME(high_ns, "high")};
-static const ls_field_t option_rows[] = {SAME(bucket_bytes), SAME(buckets), SAME(accumulate),
+static const ls_field_t option_rows[] = {SAME(bucket_bytes), SAME(buckets), SAME(side_lane), SAME(accumulate),
                                          LS_FIELD(shown_t, shards)};
 static const ls_field_t library_rows[] = {
     OWN(library_bytes, "libraries", LS_FIELD_UNLESS(shown_t, c.library_assumed)),

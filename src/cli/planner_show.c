@@ -11,7 +11,7 @@ static void print_row(const ls_plan_t *plan, int i) {
   if (c->host)
     cli_print("x %-3d", c->threads);
   else
-    cli_print("%5s", "");
+    cli_print("%5s", c->side_lane ? "side" : "");
   cli_print(" %-7s", c->strategy);
   if (c->buckets > 0)
     cli_print(" %4d", c->buckets);

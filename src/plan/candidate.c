@@ -58,6 +58,7 @@ ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
   if (c->transport) copy.parallel.transport = c->transport->name;
   copy.parallel.threads = c->threads;
   copy.parallel.bucket_bytes = c->bucket_bytes;
+  copy.parallel.side_lane = c->side_lane ? LS_SIDE_ON : LS_SIDE_OFF;
   copy.parallel.own[ls_strategy_index(ls_strategy_find(c->strategy))] = c->own;
   copy.train.accumulate = c->accumulate;
   copy.data.resident = c->data_rows > 0 ? LS_RESIDENT_TRUE : LS_RESIDENT_FALSE;
@@ -97,6 +98,7 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
                           .transport = devices > 1 ? transport_of(p) : NULL,
                           .own = ls_config_strategy(p->config, strategy).own,
                           .bucket_bytes = p->config->parallel.bucket_bytes,
+                          .side_lane = p->backend->side_bytes && p->config->parallel.side_lane == LS_SIDE_ON,
                           .accumulate = p->config->train.accumulate,
                           .speedup = NAN,
                           .efficiency = NAN,

@@ -53,6 +53,9 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
   if (c->threads != best->threads)
     return ls_arena_printf(arena, "%.1f %% slower: %d thread%s instead of %d%s", slower, c->threads,
                            LS_PLURAL(c->threads), best->threads, sure);
+  if (c->side_lane != best->side_lane)
+    return ls_arena_printf(arena, "%.1f %% slower: gradients of weights computed %s the rest%s", slower,
+                           c->side_lane ? "beside" : "in turn with", sure);
   return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s %.1f us of communication exposed%s", slower,
                          c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
 }

@@ -36,17 +36,18 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   char wire[16] = "";
   if (config->parallel.wire && ranks > 1)
     snprintf(wire, sizeof wire, "|%s", ls_wire_names[config->parallel.wire]);
+  const char *side = config->parallel.side_lane == LS_SIDE_ON && backend->side_bytes ? "|side lane" : "";
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   char *strategy = strategy_text(&arena, config, ranks);
   char *text =
       model && optimizer && strategy
-          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s%s%s%s%s%s", model, optimizer,
+          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s%s%s%s%s%s%s", model, optimizer,
                             config->train.clip_norm > 0, (long long)config->train.accumulate,
                             config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll,
                             config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "", shards,
                             config->parallel.fuse ? "|fused" : "", config->parallel.bind ? "" : "|free", wire,
-                            config->model.dtype == LS_U8 ? "|bytes" : "", strategy)
+                            config->model.dtype == LS_U8 ? "|bytes" : "", side, strategy)
           : NULL;
   ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
   if (text)

@@ -99,7 +99,7 @@ static ls_status_t check_only(const ls_planner_t *p, const ls_plan_options_t *op
 /* Whether two candidates run the same ops on the same ranks, however these exchange. */
 static bool same_ranks(const ls_candidate_t *a, const ls_candidate_t *b) {
   return a->devices == b->devices && a->threads == b->threads && a->accumulate == b->accumulate &&
-         !strcmp(a->strategy, b->strategy) && a->own == b->own;
+         a->side_lane == b->side_lane && !strcmp(a->strategy, b->strategy) && a->own == b->own;
 }
 
 /* The proposals, limited by the arena's memory. */
@@ -144,6 +144,12 @@ static int fewer_threads(const ls_planner_t *p, int threads) {
   return !open || threads == 1 ? 0 : threads < 8 ? 1 : threads / 4;
 }
 
+/* What is won by a second lane depends on how much of the device each kernel fills: only timing tells. So it is not
+ * proposed for another machine, whose tasks are priced one by one. */
+static bool open_side_lane(const ls_planner_t *p) {
+  return p->backend->side_bytes && !p->replay && p->config->parallel.side_lane == LS_SIDE_AUTO;
+}
+
 /* Adds what one strategy proposes for so many devices, by one transport. */
 static ls_status_t enumerate_strategy(enumeration_t *e, const ls_strategy_t *strategy) {
   const ls_planner_t *p = e->p;
@@ -154,8 +160,12 @@ static ls_status_t enumerate_strategy(enumeration_t *e, const ls_strategy_t *str
                                   .arena = &e->plan->arena,
                                   .emit = add_proposal,
                                   .user = e};
-  ls_status_t status = add(e, e->c);
-  if (status == LS_OK && strategy->propose) status = strategy->propose(&proposal);
+  ls_status_t status = LS_OK;
+  for (int side = 0; side <= open_side_lane(p) && status == LS_OK; side++) {
+    e->c.side_lane |= side;
+    status = add(e, e->c);
+    if (status == LS_OK && strategy->propose) status = strategy->propose(&proposal);
+  }
   ls_candidate_t c = e->c;
   while (status == LS_OK && (c.threads = fewer_threads(p, c.threads)) > 0)
     status = add(e, c);
@@ -237,6 +247,18 @@ static bool shares_timing(const ls_plan_t *plan, int i) {
   return false;
 }
 
+/* The timings that share the budget. A host repeats its own, so there every candidate counts. */
+static int count_jobs(const ls_planner_t *p, const ls_plan_t *plan) {
+  int jobs = 0;
+  for (int i = 0; i < plan->count; i++) {
+    bool shared = false;
+    for (int k = 0; k < i && !p->backend->host_processors; k++)
+      shared |= same_ranks(&plan->candidate[k], &plan->candidate[i]);
+    jobs += !shared;
+  }
+  return jobs;
+}
+
 /* Disturbances last for seconds, and threads that the system puts on one processor stay there. So every
  * timing is repeated after all the others, as often as there is time. A separate device is not disturbed. */
 static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
@@ -266,7 +288,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
     if (worth_trying(n, p->devices, options) && ls_engine_can_share(p->config, n)) status = enumerate(&e, n);
-  p->jobs_left = plan->count + 2;
+  p->jobs_left = count_jobs(p, plan) + 2;
   ls_load_t begin;
   ls_load_read(options->stat_path, &begin);
   if (status == LS_OK) status = time_all(p, plan);
@@ -372,6 +394,7 @@ char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *back
   set[count++] = ls_arena_printf(arena, "parallel.threads=%d", c->threads);
   if (backend) set[count++] = ls_arena_printf(arena, "parallel.backend=%s", backend);
   set[count++] = ls_arena_printf(arena, "parallel.bucket_bytes=%lld", (long long)c->bucket_bytes);
+  if (!c->host) set[count++] = ls_arena_printf(arena, "parallel.side_lane=%s", c->side_lane ? "on" : "off");
   set[count++] = ls_arena_printf(arena, "train.accumulate=%lld", (long long)c->accumulate);
   if (precision) set[count++] = ls_arena_printf(arena, "train.precision=%s", precision);
   count = own_sets(arena, c, set, count);
@@ -384,7 +407,8 @@ const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {
   const char *s = LS_PLURAL(c->devices), *by = named(c) ? ", " : "",
              *transport = *by ? c->transport->name : "";
   if (!c->host)
-    return ls_arena_printf(arena, "%s, %d device%s%s%s", c->strategy, c->devices, s, by, transport);
+    return ls_arena_printf(arena, "%s, %d device%s%s%s%s", c->strategy, c->devices, s, by, transport,
+                           c->side_lane ? ", side lane" : "");
   return ls_arena_printf(arena, "%s, %d device%s x %d thread%s%s%s", c->strategy, c->devices, s, c->threads,
                          LS_PLURAL(c->threads), by, transport);
 }

@@ -15,6 +15,7 @@ typedef struct {
   const char *strategy;
   const ls_transport_t *transport; /* the transport of its ranks; NULL: it has one rank, or none is known */
   int64_t bucket_bytes;
+  bool side_lane;         /* computes gradients of parameters on a lane beside */
   const void *own;        /* the strategy's own options (strategy.h); NULL: it has none */
   int buckets;            /* number of buckets of gradients; 0 = nothing is exchanged */
   int64_t accumulate;     /* micro-batches of a step */

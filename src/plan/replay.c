@@ -111,7 +111,8 @@ ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const
       if (task->kind == LS_TASK_COLLECTIVE) continue;
       double ns = task_ns(&rates, task);
       timing.task[ls_program_task(program, i, t)] = (ls_time_t){ns, ns, ns};
-      if (task->lane == LS_LANE_COMPUTE) sum += ns * ls_program_times(program, i);
+      if (task->lane == LS_LANE_COMPUTE || task->lane == LS_LANE_SIDE)
+        sum += ns * ls_program_times(program, i);
     }
   timing.step = (ls_time_t){sum, sum, sum};
   status = timing.task ? ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, true)

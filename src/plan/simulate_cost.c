@@ -47,5 +47,7 @@ ls_cost_model_t ls_sim_cost_model(ls_sim_cost_t *cost) {
     for (int b = 0; b < LS_LANE_COUNT; b++)
       model.slowdown[a][b] = 1;
   model.slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = cost->machine->node.overlap_slowdown.value;
+  /* A roofline fills the device: two lanes that compute share it, and nothing is won. */
+  model.slowdown[LS_LANE_COMPUTE][LS_LANE_SIDE] = model.slowdown[LS_LANE_SIDE][LS_LANE_COMPUTE] = 2;
   return model;
 }

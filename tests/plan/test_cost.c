@@ -241,6 +241,45 @@ static void families_hold_what_times_depend_on(void **state) {
   assert_string_not_equal(a, b);
 }
 
+/* A backend that computes on two streams: both kinds of step have times of their own, and the price is what the whole
+ * step took. The second stream's memory is counted. */
+static void a_side_lane_is_priced_as_it_was_measured(void **state) {
+  (void)state;
+  char a[LS_FAMILY_BYTES], b[LS_FAMILY_BYTES];
+  ls_backend_t device = ls_backend_ref;
+  device.host_memory = device.synchronous = device.host_processors = false;
+  device.side_bytes = 1 << 20;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  p.arena = &arena;
+  p.backend = &device;
+  ls_candidate_t off = ls_candidate_make(&p, 1, NULL), on = off;
+  assert_false(off.side_lane);
+  on.side_lane = true;
+  int fixed, tasks = fill_timing(&p, &off, &(pace_t){10, 300, 0}, &fixed);
+  assert_int_equal(ls_candidate_fit(&p, &off), LS_OK);
+  assert_int_equal(ls_candidate_fit(&p, &on), LS_OK);
+  assert_int_equal(on.need.scratch_bytes - off.need.scratch_bytes, 1 << 20);
+  assert_int_equal(ls_candidate_price(&p, &off), LS_OK);
+  assert_true(off.priced && fabs(off.step.ns - (tasks * 640 + fixed * 300)) < 1e-6);
+  assert_int_equal(ls_candidate_price(&p, &on), LS_OK);
+  assert_false(on.priced);
+  assert_int_equal(fill_timing(&p, &on, &(pace_t){10, 300, -700}, &fixed), tasks);
+  assert_int_equal(ls_candidate_price(&p, &on), LS_OK);
+  assert_true(on.priced && fabs(on.step.ns - (off.step.ns - 700)) < 1e-6);
+
+  config->parallel.side_lane = LS_SIDE_ON;
+  assert_true(ls_candidate_make(&p, 1, NULL).side_lane);
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 1, 1, a), LS_OK);
+  p.backend = &ls_backend_ref; /* a host has none: the same step, by the same name */
+  assert_false(ls_candidate_make(&p, 1, NULL).side_lane);
+  config->parallel.side_lane = LS_SIDE_AUTO;
+  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 1, 1, b), LS_OK);
+  assert_string_equal(a, b);
+  ls_arena_release(&arena);
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
@@ -261,12 +300,19 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
 #define TEST(name) PLAN_TEST(name, more)
   const struct CMUnitTest tests[] = {
-      TEST(one_device_is_the_sum_of_its_tasks),        TEST(two_devices_add_what_they_exchange),
-      TEST(a_timed_exchange_corrects_the_collectives), TEST(worlds_between_measured_ones_lie_on_a_line),
-      TEST(a_disturbed_exchange_does_not_count),       TEST(a_curve_of_a_busy_machine_is_corrected_downwards),
-      TEST(shards_are_priced_with_what_they_gather),   TEST(memory_does_not_change_the_shards),
-      TEST(between_measured_rows_times_are_linear),    TEST(what_is_missing_is_named_with_its_remedy),
-      TEST(families_hold_what_times_depend_on),        TEST(every_allocation_may_fail),
+      TEST(one_device_is_the_sum_of_its_tasks),
+      TEST(two_devices_add_what_they_exchange),
+      TEST(a_timed_exchange_corrects_the_collectives),
+      TEST(worlds_between_measured_ones_lie_on_a_line),
+      TEST(a_disturbed_exchange_does_not_count),
+      TEST(a_curve_of_a_busy_machine_is_corrected_downwards),
+      TEST(shards_are_priced_with_what_they_gather),
+      TEST(memory_does_not_change_the_shards),
+      TEST(between_measured_rows_times_are_linear),
+      TEST(what_is_missing_is_named_with_its_remedy),
+      TEST(families_hold_what_times_depend_on),
+      TEST(a_side_lane_is_priced_as_it_was_measured),
+      TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
 }

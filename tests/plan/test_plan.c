@@ -285,6 +285,11 @@ static void a_plan_becomes_a_configuration(void **state) {
   assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices x 3 threads");
   c.host = false; /* on a GPU threads do not compute */
   assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices");
+  assert_int_equal(copy.parallel.side_lane, LS_SIDE_OFF);
+  c.side_lane = true;
+  assert_string_equal(ls_plan_name(&arena, &c), "ddp, 4 devices, side lane");
+  assert_int_equal(ls_plan_config(config, &c).parallel.side_lane, LS_SIDE_ON);
+  assert_string_equal(ls_plan_sets(&arena, &c, "cuda", "tf32")[5], "parallel.side_lane=on");
   ls_arena_release(&arena);
 }
 

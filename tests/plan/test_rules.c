@@ -44,6 +44,26 @@ static void ownership_follows_the_formula(void **state) {
   ls_ctx_destroy(ctx);
 }
 
+static void a_lane_more_or_less_is_the_reason(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config = small_config(ctx, "train: {batch: 64, steps: 1000}\n");
+  for (int side = 0; side < 2; side++) {
+    ls_candidate_t two[2];
+    ls_plan_t plan = plan_of(two, 1, 2);
+    ls_arena_init(&plan.arena, ctx);
+    two[1].devices = 1;
+    two[side].side_lane = true;
+    assert_int_equal(ls_plan_conclude(config, &plan), LS_OK);
+    assert_int_equal(plan.choice, 0);
+    assert_non_null(strstr(two[1].why, side ? "100.0 % slower: gradients of weights computed beside the rest"
+                                            : "computed in turn with the rest"));
+    ls_arena_release(&plan.arena);
+  }
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
 static void auto_is_a_strategy_of_the_configuration(void **state) {
   (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
@@ -64,6 +84,7 @@ static void auto_is_a_strategy_of_the_configuration(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ownership_follows_the_formula),
+      cmocka_unit_test(a_lane_more_or_less_is_the_reason),
       cmocka_unit_test(auto_is_a_strategy_of_the_configuration),
   };
   return cmocka_run_group_tests_name("rules", tests, NULL, NULL);
