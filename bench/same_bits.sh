@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Trains the same runs with two builds of lockstep and compares the hashes of their parameters: refactoring must not
 # change a bit. Usage: bench/same_bits.sh OLD NEW [BACKEND...]   (programs; backends cpu and ref by default)
-# With backend cuda, runs use one and two GPUs. Exits with 1 if a hash differs.
+# With backend cuda, runs use one and two GPUs, and NEW trains networks with and without a side lane
+# (parallel.side_lane), which must give the same bits, too. Exits with 1 if a hash differs.
 set -euo pipefail
 old=$(realpath "$1") new=$(realpath "$2")
 shift 2
@@ -28,6 +29,12 @@ data: {kind: synthetic, samples: 300, normalize: true}
 train: {batch: 31, steps: 20, seed: 9, optimizer: {name: adamw, lr: 0.003, weight_decay: 0.01}}
 END
 
+cat >"$work/net.yaml" <<END
+model: {preset: lstm, loss: cross-entropy}
+data: {kind: synthetic, samples: 256}
+train: {batch: 32, steps: 6, seed: 3, clip_norm: 1, optimizer: {name: adamw, lr: 0.001}}
+END
+
 # train PROGRAM DIRECTORY FILE ARGUMENTS...: prints the hash, or the error
 train() {
   local program=$1 dir=$2 file=$3
@@ -42,6 +49,21 @@ compare() {
   shift 2
   a=$(train "$old" "$work/old-$runs" "$file" "$@")
   b=$(train "$new" "$work/new-$runs" "$file" "$@")
+  runs=$((runs + 1))
+  if [ "$a" = "$b" ] && [[ $a =~ ^[0-9a-f]{32}$ ]]; then
+    printf '%-58s %s\n' "$name" "$a"
+  else
+    printf '%-58s DIFFERS: %s | %s\n' "$name" "$a" "$b"
+    failed=$((failed + 1))
+  fi
+}
+
+# same NAME FILE ARGUMENTS...: NEW with and without a side lane
+same() {
+  local name=$1 file=$2 a b
+  shift 2
+  a=$(train "$new" "$work/off-$runs" "$file" "$@" --set parallel.side_lane=off)
+  b=$(train "$new" "$work/on-$runs" "$file" "$@" --set parallel.side_lane=on)
   runs=$((runs + 1))
   if [ "$a" = "$b" ] && [[ $a =~ ^[0-9a-f]{32}$ ]]; then
     printf '%-58s %s\n' "$name" "$a"
@@ -67,6 +89,19 @@ for backend in $backends; do
       compare "$backend, $ranks ranks: reproducible" mixed "${r[@]}" --set train.batch=32 --set parallel.reproducible=true
       compare "$backend, $ranks ranks: reproducible, accumulation" mnist "${r[@]}" --set parallel.shards=16 --set parallel.reproducible=true
     fi
+  done
+  [ "$backend" != cuda ] || for ranks in 1 2; do
+    [ "$ranks" -le "$most" ] || continue
+    r=("${use[@]}" --ranks "$ranks")
+    for precision in fp32 bf16; do
+      p=("${r[@]}" --set train.precision=$precision)
+      for preset in mlp-large lstm gru encoder gpt-char bert-small resnet18; do
+        same "side lane, $ranks ranks, $precision: $preset" net "${p[@]}" --set model.preset=$preset
+      done
+      same "side lane, $ranks ranks, $precision: accumulation" net "${p[@]}" --set train.accumulate=2
+      same "side lane, $ranks ranks, $precision: small buckets" net "${p[@]}" --set parallel.bucket_bytes=4096
+    done
+    same "side lane, $ranks ranks: reproducible" net "${r[@]}" --set parallel.reproducible=true
   done
   [ "$backend" = ref ] || for preset in mlp-large mlp-extreme; do
     compare "$backend: $preset" preset "${use[@]}" --ranks 1 --set model.preset=$preset --set train.steps=3
