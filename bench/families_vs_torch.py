@@ -191,7 +191,7 @@ def torch_us(name, batch, precision, compiled, seconds=1.0):
     return statistics.median(times)
 
 
-def lockstep_us(program, name, batch, precision, steps, parallel="backend: cuda, ranks: 1, fuse: true", seconds=25):
+def lockstep_us(program, name, batch, precision, steps, parallel="backend: cuda, ranks: 1, fuse: true, side_lane: on", seconds=25):
     model = MODELS.get(name, f"{{preset: {name}}}")
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(f"model: {model}\ndata: {{kind: synthetic, samples: {4 * batch}}}\n"
