@@ -56,7 +56,7 @@ static void predict(ls_ctx_t *own, const ls_train_report_t *r, cli_memory_t *m) 
   ls_backend_find(own, r->backend, &backend);
   if (machine && ls_machine_read(own, machine) == LS_OK) {
     char *path = ls_profile_default_path(own, machine);
-    if (path) ls_profile_load_part(own, path, machine, "libraries ", &profile); /* all that is asked below */
+    if (path && ls_path_exists(path)) ls_profile_load(own, path, machine, &profile);
     ls_free(path);
   }
   int64_t bytes =

@@ -25,10 +25,6 @@ ls_status_t ls_profile_create(ls_ctx_t *ctx, const ls_machine_t *machine, ls_pro
  * `machine`, because a container's limit may have changed since. */
 ls_status_t ls_profile_load(ls_ctx_t *ctx, const char *path, const ls_machine_t *machine,
                             ls_profile_t **profile);
-/* Of a profile of `machine` the times whose keys begin with `prefix`, found in the text: a large profile is not parsed, and
- * its checksum not compared. LS_ERR_MISMATCH: another machine's or version's. Other errors as ls_profile_load. */
-ls_status_t ls_profile_load_part(ls_ctx_t *ctx, const char *path, const ls_machine_t *machine,
-                                 const char *prefix, ls_profile_t **profile);
 ls_status_t ls_profile_save(ls_ctx_t *ctx, const ls_profile_t *profile, const char *path);
 /* Adds to the profile at `path` every entry of `profile` that is new or different since `before`. Entries
  * that others have written there meanwhile stay. Updates take turns (a lock on the file, waited for at most 2

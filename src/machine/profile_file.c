@@ -218,59 +218,6 @@ ls_status_t ls_profile_load(ls_ctx_t *ctx, const char *path, const ls_machine_t 
   return status;
 }
 
-/* The value of the next member in the text whose name begins so, from *at on; *at goes to it. NULL: there is none. */
-static json_t *next_member(const char **at, const char *begin, char name[LS_PROFILE_KEY_BYTES]) {
-  char quoted[LS_PROFILE_KEY_BYTES];
-  snprintf(quoted, sizeof quoted, "\"%s", begin);
-  while ((*at = strstr(*at, quoted))) {
-    const char *word = ++*at;
-    const size_t len = strcspn(word, "\"");
-    if (word[len] != '"' || len >= LS_PROFILE_KEY_BYTES) continue;
-    const char *colon = word + len + 1 + strspn(word + len + 1, " \t\r\n");
-    if (*colon != ':') continue;
-    snprintf(name, LS_PROFILE_KEY_BYTES, "%.*s", (int)len, word);
-    *at = colon + 1;
-    return json_loads(*at, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, NULL);
-  }
-  return NULL;
-}
-
-/* Whether the first member of this name has this value. */
-static bool has_member(const char *text, const char *name, json_t *wanted) {
-  char found[LS_PROFILE_KEY_BYTES];
-  json_t *value = next_member(&text, name, found);
-  const bool same = value && !strcmp(found, name) && json_equal(value, wanted);
-  json_decref(value);
-  json_decref(wanted);
-  return same;
-}
-
-ls_status_t ls_profile_load_part(ls_ctx_t *ctx, const char *path, const ls_machine_t *machine,
-                                 const char *prefix, ls_profile_t **out) {
-  char *text, hex[DIGITS], key[LS_PROFILE_KEY_BYTES];
-  size_t size;
-  ls_profile_t *profile = NULL;
-  ls_status_t status = ls_file_read(ctx, path, FILE_BYTES_MAX, &text, &size);
-  if (status != LS_OK) return status;
-  ls_machine_fingerprint(machine, hex);
-  if (!has_member(text, "fingerprint", json_string(hex)) ||
-      !has_member(text, "version", json_integer(FORMAT_VERSION)))
-    status = ls_fail(ctx, LS_ERR_MISMATCH, "%s: no profile of this machine that this program reads", path);
-  if (status == LS_OK) status = ls_profile_create(ctx, machine, &profile);
-  const char *at = text;
-  for (json_t *value; status == LS_OK && (value = next_member(&at, prefix, key));) {
-    if (json_is_number(json_array_get(value, 0)))
-      status = entry_read(ctx, path, LS_PROFILE_TIMES, key, value, profile);
-    json_decref(value);
-  }
-  ls_free(text);
-  if (status == LS_OK)
-    *out = profile;
-  else
-    ls_profile_destroy(profile);
-  return status;
-}
-
 char *ls_profile_default_path(ls_ctx_t *ctx, const ls_machine_t *machine) {
   const char *named = getenv("LOCKSTEP_PROFILE"), *cache = getenv("XDG_CACHE_HOME"), *below = "";
   char hex[DIGITS], home[PATH_MAX];

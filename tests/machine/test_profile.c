@@ -156,40 +156,6 @@ static void file_round_trip(void **state) {
   ls_profile_destroy(q);
 }
 
-static void a_part_is_read_without_the_rest(void **state) {
-  capture_t *c = *state;
-  ls_machine_t here = machine_of("Test CPU"), other = machine_of("Another CPU");
-  ls_profile_t *p = filled(c), *q = NULL;
-  ls_time_t t;
-  assert_int_equal(ls_profile_put_value(p, "libraries cpu w1", 7), LS_OK);
-  assert_int_equal(ls_profile_put(p, "libraries cpu w2", &(ls_time_t){1.0 / 3, 0.1, 1e9 / 7}), LS_OK);
-  assert_int_equal(ls_profile_load_part(c->ctx, path, &here, "libraries ", &q), LS_ERR_NOT_FOUND);
-  assert_int_equal(ls_profile_save(c->ctx, p, path), LS_OK);
-  assert_int_equal(ls_profile_load_part(c->ctx, path, &other, "libraries ", &q), LS_ERR_MISMATCH);
-  for (int compact = 0; compact < 2; compact++) {
-    assert_int_equal(ls_profile_load_part(c->ctx, path, &here, "libraries ", &q), LS_OK);
-    assert_int_equal(ls_profile_time_count(q), 2);
-    assert_true(ls_profile_get(q, "libraries cpu w2", &t));
-    assert_true(t.ns == 1.0 / 3 && t.low_ns == 0.1 && t.high_ns == 1e9 / 7);
-    ls_profile_destroy(q);
-    json_t *j = ls_profile_json(p);
-    char *line = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    assert_int_equal(ls_file_replace(c->ctx, path, line, strlen(line)), LS_OK);
-    free(line);
-    json_decref(j);
-  }
-  assert_int_equal(ls_profile_load_part(c->ctx, path, &here, "nothing ", &q), LS_OK);
-  assert_int_equal(ls_profile_time_count(q), 0);
-  ls_profile_destroy(q);
-  for (off_t torn = 4096; torn-- > 0;) { /* wherever it ends, it is refused or read as far as it goes */
-    assert_int_equal(truncate(path, torn), 0);
-    q = NULL;
-    assert_true(ls_profile_load_part(c->ctx, path, &here, "libraries ", &q) == LS_OK || !q);
-    ls_profile_destroy(q);
-  }
-  ls_profile_destroy(p);
-}
-
 static void another_machine(void **state) {
   capture_t *c = *state;
   ls_profile_t *p = filled(c), *q = NULL;
@@ -557,7 +523,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(refuses_nonsense, setup, teardown),
       cmocka_unit_test_setup_teardown(interpolation, setup, teardown),
       cmocka_unit_test_setup_teardown(file_round_trip, setup, teardown),
-      cmocka_unit_test_setup_teardown(a_part_is_read_without_the_rest, setup, teardown),
       cmocka_unit_test_setup_teardown(another_machine, setup, teardown),
       cmocka_unit_test_setup_teardown(missing, setup, teardown),
       cmocka_unit_test_setup_teardown(torn_and_altered, setup, teardown),

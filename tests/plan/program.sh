@@ -69,6 +69,9 @@ predicted=$(sed -n 's/^    "predicted": \([0-9]*\),$/\1/p' "$work/train.json")
 measured=$(sed -n 's/^    "measured": \([0-9]*\),$/\1/p' "$work/train.json")
 [ $((predicted * 102 / 100)) -ge "$measured" ] || [ "${LOCKSTEP_TEST_TIME:-1}" != 1 ] ||
   fail "$predicted bytes were predicted and $measured used"
+"$program" plan "$work/wide.yaml" --ranks 1 --json >"$work/wide.json" 2>"$work/err" || fail "plan of large products: $(cat "$work/err")"
+grep -q "\"bytes_per_device\": $predicted,\$" "$work/wide.json" ||
+  fail "a report predicts $predicted bytes, a plan not: $(grep bytes_per_device "$work/wide.json")"
 # What starts the choice elsewhere. Without a directory of checkpoints nothing asks for a requeue.
 emitted() {
   form=$1
