@@ -449,14 +449,15 @@ free_header:
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except,
                         ls_matrix_t *out) {
-  return ls_read_csv_after(ctx, name, text, size, delimiter, want, trained, except, 0, out);
+  table_t t = {.ctx = ctx};
+  return read_text(&t, name, text, size, delimiter, want, trained, except, out);
 }
 
 ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                              const ls_strings_t *want, bool trained, const ls_strings_t *except,
-                              int64_t passed, ls_matrix_t *out) {
-  table_t t = {.ctx = ctx, .passed = passed};
-  return read_text(&t, name, text, size, delimiter, want, trained, except, out);
+                              const ls_strings_t *want, bool trained, bool gaps, int64_t passed,
+                              ls_matrix_t *out) {
+  table_t t = {.ctx = ctx, .passed = passed, .gaps = gaps};
+  return read_text(&t, name, text, size, delimiter, want, trained, NULL, out);
 }
 
 ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *text, size_t size,

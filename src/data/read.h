@@ -59,10 +59,11 @@ ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except, ls_matrix_t *out);
 
-/* The same of a part of a file: its header, then rows that stand `passed` lines further down. */
+/* The same of a part of a file: its header, then rows that stand `passed` lines further down. `gaps`: a cell may have no
+ * value, as in ls_read_csv_features. */
 ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                              const ls_strings_t *want, bool trained, const ls_strings_t *except,
-                              int64_t passed, ls_matrix_t *out);
+                              const ls_strings_t *want, bool trained, bool gaps, int64_t passed,
+                              ls_matrix_t *out);
 
 /* labels.c: the texts that name classes, in the order of their bytes. Names are copied to the arena. */
 typedef struct {

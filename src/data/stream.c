@@ -35,6 +35,7 @@ struct ls_stream_rows {
   char delimiter;
   ls_strings_t columns;
   bool trained;
+  ls_missing_t missing;
   size_t header;  /* bytes in front of the rows; 0 = not known yet */
   int64_t passed; /* lines between the header and the first row of the buffer */
   /* arrays */
@@ -137,13 +138,16 @@ static ls_status_t next_csv(ls_stream_rows_t *s, ls_matrix_t *rows) {
   }
   if (status != LS_OK || (!first && s->ended && is_blank(s))) return status;
   ls_matrix_t made;
-  status = ls_read_csv_after(s->ctx, s->name, s->buffer, cut, s->delimiter, &s->columns, s->trained, NULL,
-                             s->passed, &made);
+  status = ls_read_csv_after(s->ctx, s->name, s->buffer, cut, s->delimiter, &s->columns, s->trained,
+                             s->missing != LS_MISSING_ERROR, s->passed, &made);
   if (status != LS_OK) return status;
   s->passed += lines;
   drop(s, s->header, cut);
-  s->rows = *rows = made;
-  return s->columns.count == 0 ? keep_names(s) : LS_OK;
+  s->rows = made;
+  if (s->columns.count == 0) status = keep_names(s);
+  if (status == LS_OK && s->missing == LS_MISSING_INDICATOR) status = ls_matrix_mark_gaps(s->ctx, &s->rows);
+  *rows = s->rows;
+  return status;
 }
 
 /* ---- arrays ---- */
@@ -309,6 +313,7 @@ ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   s->inputs = want->inputs;
   s->columns = config->columns;
   s->trained = config->columns_trained;
+  s->missing = (ls_missing_t)config->missing;
   ls_data_delimiter(config, &s->delimiter); /* was checked */
   ls_status_t status = s->name ? open_format(s, config, path, want) : LS_ERR_MEMORY;
   if (status != LS_OK)

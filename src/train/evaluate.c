@@ -238,6 +238,7 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
   ls_status_t status = find_kind(e, rows, &kind);
   if (status != LS_OK) return status;
   const int64_t chunk = e->step[kind].rows;
+  const bool gaps = t->config->data.missing != LS_MISSING_ERROR; /* the column's mean stands for NaN */
   double *x = ls_alloc_array(t->ctx, (size_t)inputs, sizeof *x);
   float *y = ls_alloc_array(t->ctx, (size_t)(chunk * width), sizeof *y);
   if (!x || !y) {
@@ -254,7 +255,8 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
     for (int64_t r = 0; r < chunk; r++) { /* rows beyond the end repeat the last one */
       if (r < count) ls_matrix_values(features, (begin + r) * inputs, inputs, x);
       for (int64_t i = 0; i < inputs; i++)
-        ((float *)batch.x)[r * inputs + i] = ls_norm_value(x[i], norm->mean[i], norm->scale[i]);
+        ((float *)batch.x)[r * inputs + i] =
+            gaps && isnan(x[i]) ? 0.0f : ls_norm_value(x[i], norm->mean[i], norm->scale[i]);
     }
     status = ls_engine_once(e, kind);
     if (status == LS_OK)

@@ -110,3 +110,23 @@ expect 6 'units' predict c.yaml --checkpoint run --input train.csv --set 'model.
 rm train.csv
 predict --input turned.csv >c.csv
 cmp a.csv c.csv || fail "without the training data"
+
+# missing values: the mean of the training run's column stands for them, and indicators follow the columns
+awk 'BEGIN { srand(5); print "a,b,class"
+  for (i = 0; i < 400; i++) { k = i % 2; a = k + rand() / 2; printf "%s,%.4f,%d\n", i % 5 ? sprintf("%.4f", a) : "NA", rand() - k, k } }' >gaps.csv
+mean=$(awk -F, 'NR > 1 && $1 != "NA" { s += $1; n++ } END { printf "%.17g", s / n }' gaps.csv)
+sed "s/^NA,/$mean,/" gaps.csv >full.csv
+sed 's/input: \[2\]/input: [4]/; s/units: 3/units: 2/; s/train.csv/gaps.csv/; s/normalize/missing: indicator, normalize/; s/dir: run/dir: marked/' \
+  c.yaml >marked.yaml
+sed 's/input: \[4\]/input: [2]/; s/indicator/mean/; s/dir: marked/dir: mean/' marked.yaml >mean.yaml
+for kind in mean marked; do
+  "$program" train $kind.yaml --quiet >/dev/null 2>err || fail "train with missing values: $(cat err)"
+  "$program" predict $kind.yaml --checkpoint $kind --input - <gaps.csv >$kind.csv 2>err || fail "missing: $kind: $(cat err)"
+  "$program" eval $kind.yaml --checkpoint $kind --json >eval.json 2>err || fail "eval: $(cat err)"
+  paste -d, gaps.csv $kind.csv | awk -F, -v loss="$(field eval.json loss)" 'NR > 1 { s -= log($($3 ? 7 : 6)) }
+    END { d = s / (NR - 1) - loss; exit d * d > 1e-10 }' || fail "missing: $kind: predictions do not have the loss of eval"
+done
+"$program" predict mean.yaml --checkpoint mean --input full.csv >full.out 2>err || fail "missing: $(cat err)"
+paste -d, mean.csv full.out | awk -F, 'NR > 1 { d = $3 - $7; if (d * d > 1e-10) exit 1 }' || fail "a missing value is not the mean"
+head -2 gaps.csv | cut -d, -f2- >short.csv
+expect 6 "trained on column 'a'" predict mean.yaml --checkpoint mean --input short.csv
