@@ -196,7 +196,7 @@ LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t 
 LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *report);
 /* Local. Outputs (rows, outputs) for features (rows, inputs) in the units of the data: inputs are normalised,
  * and real targets are scaled back. For classes the outputs are probabilities. With data.missing a NaN is a feature without
- * a value. */
+ * a value. LS_ERR_DATA: a token that is no row of the model's embedding. */
 LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const float *features,
                                       float *outputs);
 /* Local. Numbers of a sample, and of a prediction. */

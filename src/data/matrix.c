@@ -122,6 +122,20 @@ ls_status_t ls_matrix_whole(ls_ctx_t *ctx, const char *name, ls_matrix_t *m) {
   return take_front(ctx, LS_I32, m);
 }
 
+ls_status_t ls_matrix_ids(ls_ctx_t *ctx, const char *name, const ls_matrix_t *m, int64_t before,
+                          int64_t ids) {
+  for (int64_t i = 0; i < count_of(m); i++) {
+    double id = ls_matrix_at(m, i);
+    if (!(id >= 0 && id < (double)ids) || id != floor(id))
+      return ls_fail(ctx, LS_ERR_DATA,
+                     "%s: row %" PRId64 ", column %" PRId64
+                     " (from 0): %.15g is no row of the model's embedding, which has %" PRId64
+                     ": 0 to %" PRId64,
+                     name, before + i / m->cols, i % m->cols, id, ids, ids - 1);
+  }
+  return LS_OK;
+}
+
 /* Values of `from` behind the first `begin` of an array of its dtype, or of f64, or of f32, which then holds
  * them. */
 static void put_values(const ls_matrix_t *from, int64_t begin, ls_matrix_t *all) {

@@ -166,19 +166,13 @@ static ls_status_t fill(ls_ctx_t *ctx, ls_dataset_t *d, const side_t *s, const d
 
 /* For tokens: nothing is measured, and every number stays. */
 static ls_status_t check_ids(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_matrix_t *m, int64_t ids) {
-  for (int64_t i = 0; ids > 0 && i < m->rows * m->cols; i++) {
-    double id = ls_matrix_at(m, i);
-    int64_t row = i / m->cols;
-    bool own = row < d->split_rows || !*d->validation_source;
-    if (id < 0 || id >= (double)ids)
-      return ls_fail(ctx, LS_ERR_DATA,
-                     "%s: row %" PRId64 ", column %" PRId64
-                     " (from 0): %.0f is no row of the model's embedding, which has %" PRId64
-                     ": 0 to %" PRId64,
-                     own ? d->source : d->validation_source, own ? row : row - d->split_rows, i % m->cols, id,
-                     ids, ids - 1);
-  }
-  return LS_OK;
+  if (ids == 0) return LS_OK;
+  ls_matrix_t own = *m, held = *m;
+  if (*d->validation_source) own.rows = d->split_rows;
+  held.rows -= own.rows;
+  held.values = (char *)m->values + (size_t)own.rows * ls_shape_bytes(&m->row);
+  ls_status_t status = ls_matrix_ids(ctx, d->source, &own, 0, ids);
+  return status == LS_OK ? ls_matrix_ids(ctx, d->validation_source, &held, 0, ids) : status;
 }
 
 static ls_status_t keep_whole(ls_ctx_t *ctx, const ls_dataset_t *d, const side_t *s, int64_t ids) {

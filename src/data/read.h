@@ -47,6 +47,10 @@ static inline bool ls_matrix_is_wide(const ls_matrix_t *m) {
 /* Turns whole numbers into i32 unless they are u8 or u16. LS_ERR_DATA: a value that is not whole or does not
  * fit; LS_ERR_MEMORY. */
 ls_status_t ls_matrix_whole(ls_ctx_t *ctx, const char *name, ls_matrix_t *matrix);
+/* Checks that values are rows of an embedding: whole numbers of 0 to ids - 1. `before`: rows in front of these, for the
+ * message. LS_ERR_DATA. */
+ls_status_t ls_matrix_ids(ls_ctx_t *ctx, const char *name, const ls_matrix_t *matrix, int64_t before,
+                          int64_t ids);
 
 /* Readers of bytes in memory (`name` is for messages). */
 ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);

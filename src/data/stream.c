@@ -28,8 +28,9 @@ struct ls_stream_rows {
   char *buffer;
   size_t used, capacity;
   ls_status_t (*next)(ls_stream_rows_t *s, ls_matrix_t *rows);
-  int64_t inputs;
-  ls_matrix_t rows; /* the batch that was handed out */
+  int64_t inputs, ids; /* ids: features are tokens below it; 0: they are not, or any */
+  int64_t given;       /* rows handed out */
+  ls_matrix_t rows;    /* the batch that was handed out */
   ls_arena_t arena;
   /* CSV */
   char delimiter;
@@ -311,6 +312,7 @@ ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   ls_arena_init(&s->arena, ctx);
   s->name = ls_arena_strdup(&s->arena, strcmp(path, "-") ? path : "stdin");
   s->inputs = want->inputs;
+  s->ids = want->whole ? want->ids : 0;
   s->columns = config->columns;
   s->trained = config->columns_trained;
   s->missing = (ls_missing_t)config->missing;
@@ -341,11 +343,15 @@ ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
   ls_matrix_release(&s->rows);
   *rows = (ls_matrix_t){0};
   ls_status_t status = s->next(s, rows);
-  if (status != LS_OK || rows->rows == 0 || rows->cols == s->inputs) return status;
-  return ls_fail(s->ctx, LS_ERR_DATA,
-                 "%s has %" PRId64 " feature%s per sample, but the model's input is %" PRId64 "%s", s->name,
-                 rows->cols, LS_PLURAL(rows->cols), s->inputs,
-                 rows->names ? ": data.columns names those to use" : "");
+  if (status != LS_OK || rows->rows == 0) return status;
+  if (rows->cols != s->inputs)
+    return ls_fail(s->ctx, LS_ERR_DATA,
+                   "%s has %" PRId64 " feature%s per sample, but the model's input is %" PRId64 "%s", s->name,
+                   rows->cols, LS_PLURAL(rows->cols), s->inputs,
+                   rows->names ? ": data.columns names those to use" : "");
+  if (s->ids > 0) status = ls_matrix_ids(s->ctx, s->name, rows, s->given, s->ids);
+  s->given += rows->rows;
+  return status;
 }
 
 ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_norm_t *norm,

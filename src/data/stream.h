@@ -17,7 +17,7 @@ ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
                            const ls_data_want_t *want, ls_stream_rows_t **stream);
 void ls_stream_close(ls_stream_rows_t *stream); /* NULL is allowed */
 /* The next rows, as read; valid until the next call. rows 0: the end. LS_ERR_DATA as the readers of whole files, with
- * the same places. */
+ * the same places, and for a token that is no row of the model's embedding. */
 ls_status_t ls_stream_next(ls_stream_rows_t *stream, ls_matrix_t *rows);
 /* Rows of the whole stream; -1: only its end will tell. */
 int64_t ls_stream_total(const ls_stream_rows_t *stream);

@@ -279,5 +279,10 @@ ls_status_t ls_trainer_predict(ls_trainer_t *t, int64_t rows, const float *featu
                               .cols = t->inputs,
                               .row = LS_SHAPE(LS_F32, t->inputs),
                               .values = (void *)(uintptr_t)features};
+  const ls_data_want_t want = ls_train_want(&t->config->model);
+  if (want.whole && want.ids > 0) {
+    ls_status_t status = ls_matrix_ids(t->ctx, "the given features", &matrix, 0, want.ids);
+    if (status != LS_OK) return status;
+  }
   return ls_trainer_predict_matrix(t, &matrix, outputs);
 }

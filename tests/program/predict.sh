@@ -130,3 +130,19 @@ done
 paste -d, mean.csv full.out | awk -F, 'NR > 1 { d = $3 - $7; if (d * d > 1e-10) exit 1 }' || fail "a missing value is not the mean"
 head -2 gaps.csv | cut -d, -f2- >short.csv
 expect 6 "trained on column 'a'" predict mean.yaml --checkpoint mean --input short.csv
+
+# a token that the embedding does not have, or that is no whole number, is refused with its place, not embedded as NaN
+cat >tokens.yaml <<'Y'
+model: {input: [3], loss: mse, layers: [{embedding: {size: 10, units: 4}}, {global_pool: {kind: mean}}, {dense: {units: 1}}]}
+data: {kind: csv, path: tokens.csv, target: [y]}
+train: {batch: 2, epochs: 1, checkpoint: {dir: tokens}}
+parallel: {backend: cpu}
+Y
+printf 'a,b,c,y\n0,4,9,1\n1,2,3,0\n' >tokens.csv
+"$program" train tokens.yaml --quiet >/dev/null 2>err || fail "train on tokens: $(cat err)"
+"$program" predict tokens.yaml --checkpoint tokens --input tokens.csv >/dev/null 2>err || fail "tokens: $(cat err)"
+for token in 10 -1 3.5 1099511627776; do
+  printf 'a,b,c\n0,4,9\n1,%s,3\n' $token >in.csv
+  expect 4 "in.csv: row 1, column 1 (from 0): $token is no row of the model's embedding, which has 10: 0 to 9" \
+    predict tokens.yaml --checkpoint tokens --input in.csv
+done
