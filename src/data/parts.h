@@ -34,6 +34,20 @@ ls_status_t ls_windows_check(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 void ls_windows_measure(const ls_data_config_t *config, ls_dataset_t *dataset);
 ls_status_t ls_windows_cut(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dataset_t *dataset);
 
+/* Windows of rows that come in parts, in the order of the file, to be predicted: the last ones may have no target in it.
+ * Begins with zeros; `config` is borrowed. */
+typedef struct {
+  const ls_data_config_t *config;
+  double *row; /* (count, cols): those from the first row of the next window on */
+  int64_t count, capacity, cols;
+  int64_t skip;  /* rows in front of the next window that are still to come: a stride beyond the window */
+  int64_t given; /* windows so far */
+} ls_window_rows_t;
+/* LS_ERR_MEMORY. */
+ls_status_t ls_windows_add(ls_ctx_t *ctx, ls_window_rows_t *windows, const ls_matrix_t *rows);
+/* Up to `most` windows of the rows that are there, (windows, window * cols); rows 0: there is none. LS_ERR_MEMORY. */
+ls_status_t ls_windows_next(ls_ctx_t *ctx, ls_window_rows_t *windows, int64_t most, ls_matrix_t *out);
+
 /* Checks that images can be shifted and flipped as the section says, and how. LS_ERR_CONFIG. */
 ls_status_t ls_augment_set(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_shape_t *x,
                            ls_augment_t *augment);

@@ -37,8 +37,10 @@ struct ls_stream_rows {
   ls_strings_t columns;
   bool trained;
   ls_missing_t missing;
-  size_t header;  /* bytes in front of the rows; 0 = not known yet */
-  int64_t passed; /* lines between the header and the first row of the buffer */
+  size_t header;            /* bytes in front of the rows; 0 = not known yet */
+  int64_t passed;           /* lines between the header and the first row of the buffer */
+  ls_window_rows_t windows; /* over time; its config is NULL without them */
+  const ls_data_want_t *want;
   /* arrays */
   ls_array_t array; /* dim[0]: rows of the whole */
   int64_t row;      /* the next one */
@@ -148,6 +150,31 @@ static ls_status_t next_csv(ls_stream_rows_t *s, ls_matrix_t *rows) {
   if (s->columns.count == 0) status = keep_names(s);
   if (status == LS_OK && s->missing == LS_MISSING_INDICATOR) status = ls_matrix_mark_gaps(s->ctx, &s->rows);
   *rows = s->rows;
+  return status;
+}
+
+/* Windows of the rows that were read, then those that the next rows complete. */
+static ls_status_t next_windows(ls_stream_rows_t *s, ls_matrix_t *rows) {
+  ls_window_rows_t *w = &s->windows;
+  ls_status_t status = LS_OK;
+  for (bool more = true; more && status == LS_OK;) {
+    if (w->cols > 0) {
+      status = ls_windows_next(s->ctx, w, BLOCK_BYTES / (w->config->window * w->cols) + 1, &s->rows);
+      *rows = s->rows;
+      if (status != LS_OK || rows->rows > 0) return status;
+    }
+    status = next_csv(s, rows);
+    more = rows->rows > 0;
+    const ls_source_t source = {.feature_name = s->name, .features = *rows};
+    if (status == LS_OK && more) status = ls_windows_check(s->ctx, w->config, s->want, &source);
+    if (status == LS_OK && more) status = ls_windows_add(s->ctx, w, rows);
+    ls_matrix_release(&s->rows);
+    *rows = s->rows;
+  }
+  if (status == LS_OK && w->given == 0)
+    status =
+        ls_fail(s->ctx, LS_ERR_DATA, "%s: %" PRId64 " row%s give no sample of data.window: %" PRId64 " rows",
+                s->name, w->count, LS_PLURAL(w->count), w->config->window);
   return status;
 }
 
@@ -301,6 +328,9 @@ static ls_status_t open_format(ls_stream_rows_t *s, const ls_data_config_t *conf
     return ls_fail(s->ctx, LS_ERR_DATA, "%s: neither PNG nor JPEG, nor an array of images (.npy, .npz, IDX)",
                    s->name);
   s->next = next_csv;
+  if (config->kind != LS_DATA_CSV || config->window == 0) return LS_OK;
+  s->next = next_windows;
+  s->windows.config = config;
   return LS_OK;
 }
 
@@ -312,6 +342,7 @@ ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   ls_arena_init(&s->arena, ctx);
   s->name = ls_arena_strdup(&s->arena, strcmp(path, "-") ? path : "stdin");
   s->inputs = want->inputs;
+  s->want = want;
   s->ids = want->whole ? want->ids : 0;
   s->columns = config->columns;
   s->trained = config->columns_trained;
@@ -330,6 +361,7 @@ void ls_stream_close(ls_stream_rows_t *s) {
   if (s->file) gzclose_r(s->file);
   if (s->images) ls_images_close(s->images->images);
   ls_matrix_release(&s->rows);
+  ls_free(s->windows.row);
   ls_free(s->buffer);
   ls_arena_release(&s->arena);
   ls_free(s);

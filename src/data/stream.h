@@ -10,8 +10,9 @@ typedef struct ls_stream_rows ls_stream_rows_t;
  * with a header; gzip is unpacked on the way. With data.kind: images a folder of images, or one, is decoded as for
  * evaluation, in the order of paths. Of a CSV file the columns that `config` names are taken, in their order,
  * else all that are not dates; others, such as targets, may be there. A cell without a value is NaN where `missing` allows it,
- * and indicators stand behind the columns. `want`: features of the model, and their dimensions. Only an
- * archive, or an array in column order, is held as a whole. `config` is borrowed until close. LS_ERR_NOT_FOUND,
+ * and indicators stand behind the columns. With data.window rows of a CSV file become
+ * windows, also those that have no target in the file. `want`: features of the model, and their dimensions. Only an
+ * archive, or an array in column order, is held as a whole. `config` and `want` are borrowed until close. LS_ERR_NOT_FOUND,
  * LS_ERR_IO, LS_ERR_DATA, LS_ERR_MEMORY. */
 ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path,
                            const ls_data_want_t *want, ls_stream_rows_t **stream);

@@ -108,3 +108,41 @@ ls_status_t ls_windows_cut(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dat
   d->inputs = d->norm.inputs;
   return LS_OK;
 }
+
+static ls_status_t reserve(ls_ctx_t *ctx, ls_window_rows_t *w, int64_t rows) {
+  if (rows <= w->capacity) return LS_OK;
+  double *grown = ls_realloc_array(ctx, w->row, (size_t)rows, (size_t)w->cols * sizeof *grown);
+  if (!grown) return LS_ERR_MEMORY;
+  w->row = grown;
+  w->capacity = rows;
+  return LS_OK;
+}
+
+ls_status_t ls_windows_add(ls_ctx_t *ctx, ls_window_rows_t *w, const ls_matrix_t *rows) {
+  int64_t skip = w->skip < rows->rows ? w->skip : rows->rows, more = rows->rows - skip;
+  w->cols = rows->cols;
+  ls_status_t status = reserve(ctx, w, w->count + more);
+  if (status != LS_OK) return status;
+  if (more > 0) ls_matrix_values(rows, skip * w->cols, more * w->cols, w->row + w->count * w->cols);
+  w->skip -= skip;
+  w->count += more;
+  return LS_OK;
+}
+
+ls_status_t ls_windows_next(ls_ctx_t *ctx, ls_window_rows_t *w, int64_t most, ls_matrix_t *out) {
+  const int64_t window = w->config->window, stride = stride_of(w->config), width = window * w->cols;
+  int64_t count = w->count < window ? 0 : (w->count - window) / stride + 1;
+  if (count > most) count = most;
+  *out = (ls_matrix_t){.rows = count, .cols = width, .row = LS_SHAPE(LS_F64, width)};
+  if (count == 0) return LS_OK;
+  double *to = out->values = ls_alloc_array(ctx, (size_t)count, (size_t)width * sizeof *to);
+  if (!to) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < count; i++)
+    memcpy(to + i * width, w->row + i * stride * w->cols, (size_t)width * sizeof *to);
+  int64_t over = count * stride < w->count ? count * stride : w->count;
+  w->skip = count * stride - over;
+  w->count -= over;
+  w->given += count;
+  memmove(w->row, w->row + over * w->cols, (size_t)(w->count * w->cols) * sizeof *w->row);
+  return LS_OK;
+}

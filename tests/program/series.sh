@@ -41,5 +41,34 @@ for kind in lstm gru; do
   "$program" eval $config $small "$@" --checkpoint "$work/$kind" --json >"$work/eval.json" 2>"$work/log" || fail "$(cat "$work/log")"
   [ "$(field "$work/eval.json" loss)" = "$(field "$work/rest.json" val_loss)" ] || fail "$kind: eval: $(cat "$work/eval.json")"
 done
+# predict cuts a CSV file into windows as training does, also from a pipe, and goes on behind its end: the predictions have the error
+# of eval, and the last ones are for rows that are not there yet
+gunzip -c examples/data/sp500-2000.csv.gz | head -2001 >"$work/rows.csv"
+(cat "$work/rows.csv"; for i in $(seq 20); do tail -n +2 "$work/rows.csv"; done) >"$work/many.csv"
+for cut in '5 2 3' '4 1 1' '2 3 7'; do
+  # shellcheck disable=SC2086 # words
+  set -- $cut
+  cat >"$work/cut.yaml" <<Y
+model: {input: [$1, 2], loss: mse, layers: [{gru: {units: 4, output: last}}, {dense: {units: 1}}]}
+data: {kind: csv, path: rows.csv, columns: [close, volume], target: [close], window: $1, horizon: $2, stride: $3, normalize: true}
+train: {batch: 50, steps: 20, metrics: [mae], checkpoint: {dir: cut-$1}}
+parallel: {backend: cpu}
+Y
+  "$program" train "$work/cut.yaml" --quiet >/dev/null 2>"$work/log" || fail "windows: $(cat "$work/log")"
+  "$program" eval "$work/cut.yaml" --checkpoint "$work/cut-$1" --json >"$work/eval.json" 2>"$work/log" || fail "$(cat "$work/log")"
+  "$program" predict "$work/cut.yaml" --checkpoint "$work/cut-$1" --input - <"$work/rows.csv" >"$work/cut.csv" 2>"$work/log" ||
+    fail "windows of a CSV file: $(cat "$work/log")"
+  [ "$(wc -l <"$work/cut.csv")" = $(((2000 - $1) / $3 + 2)) ] || fail "$cut: $(wc -l <"$work/cut.csv") lines of predictions"
+  awk -F, -v w="$1" -v h="$2" -v s="$3" -v mae="$(sed -n 's/.*"mae": //p' "$work/eval.json")" '
+    FNR == 1 { file++; for (i = 1; i <= NF; i++) if ($i == "close") c = i; next }
+    file == 1 { close_[FNR - 2] = $c } file == 2 { at = (FNR - 2) * s + w - 1 + h; if (at in close_) { d = $1 - close_[at]; e += d < 0 ? -d : d; n++ } }
+    END { d = e / n - mae; exit !(d * d < 1e-8 * mae * mae) }' "$work/rows.csv" "$work/cut.csv" || fail "$cut: predictions do not have the error of eval"
+  # a file of many batches, which repeats itself
+  "$program" predict "$work/cut.yaml" --checkpoint "$work/cut-$1" --input "$work/many.csv" >"$work/many" 2>"$work/log" || fail "$(cat "$work/log")"
+  [ "$(wc -l <"$work/many")" = $(((42000 - $1) / $3 + 2)) ] || fail "$cut: $(wc -l <"$work/many") lines of predictions"
+  awk 'NR > 1 { v[NR] = $1; if (NR > 2001) { d = $1 - v[NR - 2000]; if (d * d > 1e-8 * $1 * $1) exit 1 } }' "$work/many" || fail "$cut: later batches"
+done
+head -2 "$work/rows.csv" >"$work/few.csv"
+expect 4 'few.csv: 1 row give no sample of data.window: 2 rows' predict "$work/cut.yaml" --checkpoint "$work/cut-2" --input "$work/few.csv"
 # priced for another machine
 "$program" simulate $config --machine machines/h200.yaml --ranks 1..2 >"$work/simulate" || fail "simulate: $(cat "$work/simulate")"
