@@ -146,3 +146,8 @@ for token in 10 -1 3.5 1099511627776; do
   expect 4 "in.csv: row 1, column 1 (from 0): $token is no row of the model's embedding, which has 10: 0 to 9" \
     predict tokens.yaml --checkpoint tokens --input in.csv
 done
+
+# a result is not written over the configuration
+expect 2 'tokens.yaml is what is read' predict tokens.yaml --checkpoint tokens --input tokens.csv --output tokens.yaml
+expect 2 'tokens.yaml is what is read' export tokens.yaml --checkpoint tokens --output tokens.yaml
+expect 2 'tokens.yaml is what is read' quantize tokens.yaml --checkpoint tokens --output tokens.yaml
