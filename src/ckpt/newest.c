@@ -74,7 +74,7 @@ static ls_status_t holds(ls_ctx_t *ctx, const char *dir, const char *name, bool 
 ls_status_t ls_ckpt_open_newest(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt) {
   if (!dir[0]) return ls_fail(ctx, LS_ERR_ARGUMENT, "the path of a checkpoint is empty");
   if (!ls_path_exists(dir))
-    return ls_fail(ctx, LS_ERR_NOT_FOUND, "%s: there is no checkpoint: no such directory", dir);
+    return ls_fail(ctx, LS_ERR_NOT_FOUND, "%s: there is no checkpoint: no such file or directory", dir);
   bool itself = false; /* also when torn: then the refusal says what is missing */
   ls_status_t status = holds(ctx, dir, LS_MANIFEST_NAME, &itself);
   if (!status) status = holds(ctx, dir, LS_MODEL_NAME, &itself);

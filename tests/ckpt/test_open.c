@@ -47,7 +47,7 @@ static void says_when_there_is_nothing(void **state) {
   assert_contains(ls_ctx_error(f->ctx), "there is no checkpoint");
   fixture_forget(f);
   assert_int_equal(ls_ckpt_open_newest(f->ctx, joined(f->dir, "none"), &ckpt), LS_ERR_NOT_FOUND);
-  assert_contains(ls_ctx_error(f->ctx), "/none");
+  assert_contains(ls_ctx_error(f->ctx), "/none: there is no checkpoint: no such file or directory");
   assert_int_equal(open_and_close(f, joined(f->dir, "none")), LS_ERR_NOT_FOUND);
   assert_int_equal(open_and_close(f, f->dir), LS_ERR_CORRUPT);
   assert_contains(ls_ctx_error(f->ctx), "not a whole checkpoint");
