@@ -127,7 +127,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep quantize: %s is missing; see lockstep quantize --help",
                    output ? "--checkpoint DIR" : "--output FILE");
   ls_status_t status = cli_file_not(ctx, output, args->config);
-  if (status == LS_OK) status = cli_args_whole(ctx, &cli_quantize, args, EXTRA_SAMPLES, 1, 1 << 30, 1024, &samples);
+  if (status == LS_OK)
+    status = cli_args_whole(ctx, &cli_quantize, args, EXTRA_SAMPLES, 1, 1 << 30, 1024, &samples);
   if (status == LS_OK) status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   q.config = config;

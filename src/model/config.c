@@ -37,17 +37,19 @@ static const ls_option_t model_rows[] = {
         .help = "Of bert: token that ends a text ([SEP], 102); what follows the first has the second row "
                 "of token types; -1: a sample is one text."),
     LS_OPTION(ls_model_config_t, dropout, .change = LS_CHANGE_IGNORED, .min = -1, .max = 0.99,
-              .initial = "-1", .help = "Of a preset with attention: its dropout; -1: its own."),
+              .initial = "-1",
+              .help = "Of a preset with attention, and of efficientnet: its dropout; -1: its own."),
     LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,
               .help = "Shape of one sample, as [28, 28]."),
     LS_OPTION(ls_model_config_t, loss, .change = LS_CHANGE_MODEL, .optional = true, .choices = ls_loss_names,
-              .help = "cross-entropy for classes; binary-cross-entropy for several labels of 0 or 1 that a "
-                      "sample may have "
-                      "together (the last layer gives logits); mse, l1 or huber for numbers. Presets have "
-                      "mse unless it is "
-                      "given, else required. cross-entropy of a last layer of several dimensions, as [T, "
-                      "classes], takes a "
-                      "class for every position, and is the mean over them."),
+              .help =
+                  "cross-entropy for classes; binary-cross-entropy for several labels of 0 or 1 that a "
+                  "sample may have "
+                  "together (the last layer gives logits); mse, l1 or huber for numbers. Required, but for "
+                  "presets: those of gpt, mlm, resnet and efficientnet and bert with classes have "
+                  "cross-entropy, others mse. cross-entropy of a last layer of several dimensions, as [T, "
+                  "classes], takes a "
+                  "class for every position, and is the mean over them."),
     LS_OPTION(
         ls_model_config_t, label_smoothing, .change = LS_CHANGE_RUN, .max = 0.99, .initial = "0",
         .help =
