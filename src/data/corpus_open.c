@@ -145,8 +145,9 @@ static ls_status_t check_vocabulary(reader_t *r) {
   if (count <= units) return LS_OK;
   return ls_fail(r->ctx, LS_ERR_DATA,
                  "%s: %" PRId64 " different characters, but the model's %s has %" PRId64
-                 " unit%s: give its embedding and last layer %" PRId64,
-                 r->dataset->source, count, part, units, LS_PLURAL(units), count);
+                 " unit%s: %s %" PRId64,
+                 r->dataset->source, count, part, units, LS_PLURAL(units),
+                 r->want->preset ? "set model.vocabulary to" : "give its embedding and last layer", count);
 }
 
 static ls_status_t visit(reader_t *r, ls_corpus_file_t *f, void (*put)(void *file, int32_t number)) {

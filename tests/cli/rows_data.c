@@ -534,6 +534,10 @@ const row_t rows_data[] = {
      .config = "model: {input: [2], loss: cross-entropy, layers: [{embedding: "
                "{size: 3, units: 9}}]}\n" TRAIN "data: {kind: text, path: d.csv, context: 2}\n",
      .files = csv_good, .expect = {"d.csv", "different characters, but the model's embedding has 3 units"}},
+    {"text beyond a preset's vocabulary", DATA,
+     .config = "model: {preset: gpt-char, vocabulary: 3, context: 2}\n" TRAIN
+               "data: {kind: text, path: d.csv, context: 2}\n",
+     .files = csv_good, .expect = {"d.csv", "units: set model.vocabulary to "}},
     {"classes of positions, some ignored", OK, "train c.yaml", TOKENS, npy_ignored},
     {"an ignored class of another number", DATA, "check c.yaml --set model.ignore=-100", TOKENS, npy_ignored,
      .expect = {"y.npy", "class -1"}},
