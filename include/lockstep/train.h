@@ -37,8 +37,10 @@ LS_API void ls_world_abort(ls_world_t *world, int exit_code);
  * includes the loop between two steps. */
 typedef struct {
   int64_t input_ns, forward_ns, backward_ns, comm_ns, optimizer_ns, rest_ns;
-  bool measured;      /* false: this backend does not time parts inside a captured step */
-  bool comm_measured; /* comm_ns is: also inside a captured step, if several ranks are monitored */
+  bool measured; /* false: this backend does not time parts inside a captured step */
+  bool
+      comm_measured; /* comm_ns is: also inside a captured step, if several ranks are monitored; where not every
+                         step is timed, it is that of the newest one */
 } ls_step_parts_t;
 
 /* Figures of an evaluation: those that train.metrics names, in its order. */

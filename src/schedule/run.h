@@ -13,7 +13,7 @@ enum { LS_STATS_COUNT = 16 };
 /* What is timed on a device, by events that are captured with the step. A host times every task at all times. */
 typedef enum {
   LS_TIMED_NOTHING,
-  LS_TIMED_WAITS, /* how long compute waits for other ranks: events beside the lanes, as often as costs at most 0.4 % */
+  LS_TIMED_WAITS, /* how long compute waits for other ranks: events beside the lanes, once in 0.4 ms for each of them */
   LS_TIMED_TASKS /* every task, on its lane: this lengthens the step */
 } ls_run_timing_t;
 

@@ -157,7 +157,8 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   bool measured = e->took && e->backend->synchronous;
   ls_step_log_add(&loop->log, step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS], applied,
                   &loop->parts);
-  loop->parts.comm_measured = e->took;
+  loop->comm_measured |= e->took != NULL;
+  loop->parts.comm_measured = loop->comm_measured;
   loop->parts.comm_ns = loop->parts_ns[LS_PHASE_STEP_COMM];
   t->step = step + 1;
   loop->shown = LS_PAGE_STEP;
@@ -244,7 +245,7 @@ static ls_status_t finish_steps(ls_loop_t *loop, int ahead) {
   return status;
 }
 
-/* What this rank took for the newest step, without waiting for others. */
+/* What this rank took for the newest step, without its newest known wait for others. */
 static int64_t own_ns(const ls_loop_t *loop) {
   return loop->step_ns - loop->parts_ns[LS_PHASE_STEP_COMM];
 }

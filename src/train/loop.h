@@ -20,7 +20,8 @@ typedef struct {
   int64_t resized;            /* micro-batches that safety wants for a step; 0: those that it has */
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
-  int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT];
+  int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT]; /* the parts are of the newest step that was timed */
+  bool comm_measured;                             /* one was, its wait for others at least */
   ls_status_t tracing;
   ls_step_parts_t parts;
   int64_t device_bytes;

@@ -59,11 +59,9 @@ struct ls_trainer {
     _Atomic int act, share;
     atomic_bool smaller;
   } safety;
-  int64_t own_ns,
-      own_input_ns;   /* of the newest timed step: without waiting for others; its wait for samples */
-  ls_inject_t inject; /* the fault that is planted in this rank */
-  bool slow;          /* it has struck: steps are slow from here on, */
-  int64_t slow_ns[2]; /* even and odd ones by so much: two may be in flight */
+  ls_inject_t inject;                 /* the fault that is planted in this rank */
+  bool slow;                          /* it has struck: steps are slow from here on, */
+  int64_t slow_ns[2];                 /* even and odd ones by so much: two may be in flight */
   const ls_inject_kind_t *save_fault; /* it strikes in the next save; NULL: none does */
   ls_ckpt_lock_t *lock;               /* on the run's checkpoint directory; rank 0, NULL = saves nothing */
   bool claimed;                       /* the directory, if there is one, is this run's; alike on all ranks */
