@@ -54,6 +54,14 @@ static ls_status_t check_run(ls_ctx_t *ctx, const ls_config_t *config) {
   return status == LS_OK ? ls_train_dir_check(ctx, config) : status;
 }
 
+static ls_status_t check_weights(ls_ctx_t *ctx, const ls_config_t *config) {
+  ls_ckpt_t *weights;
+  if (!config->model.weights) return LS_OK;
+  ls_status_t status = ls_ckpt_open_weights(ctx, config->model.weights, &weights);
+  if (status == LS_OK) ls_ckpt_close(weights);
+  return status;
+}
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
@@ -68,6 +76,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) goto config;
   status = ls_train_data_check(ctx, config, data);
   if (status == LS_OK) status = ls_dataset_verify(ctx, data);
+  if (status == LS_OK) status = check_weights(ctx, config);
   if (status != LS_OK) goto data;
   status = cli_lowered_create(ctx, config, data->rows, &lowered);
   if (status != LS_OK) goto data;

@@ -54,6 +54,10 @@ else
 fi
 both 3 'train.patience waits for a better validation loss: it needs data.validation' train.patience=2
 both 4 '40 training samples, fewer than the global batch' train.batch=50
+# weights to begin with that are not there, or are none
+both 5 'gone.safetensors: there is no checkpoint: no such file' model.weights=gone.safetensors
+echo none >none.safetensors
+both 6 'none.safetensors: 5 bytes are too few' model.weights=none.safetensors
 [ ! -e run ] && [ ! -e new ] && ! ls -A | grep '^\.tmp' && [ "$(cat file)" = mine ] || fail "a refused command left something: $(ls)"
 
 # A directory that another run has locked: train refuses, check warns, for the run may end.
