@@ -78,7 +78,8 @@ set(LS_MPI_TEST_ENVIRONMENT
 
 # ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [SERIAL])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources. It runs on
-#   the CPU, also where there is a GPU; what a GPU does is tested in tests/cuda.
+#   the CPU, also where there is a GPU; what a GPU does is tested in tests/cuda, and what any device that captures its steps
+#   does, by a stand-in for one (tests/program/stand_in.c).
 function(ls_program_test name)
   cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT;PROGRAM" "LABELS" ${ARGN})
   if(NOT T_PROGRAM)

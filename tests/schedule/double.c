@@ -45,7 +45,7 @@ double_count_t *double_counts(ls_device_t *device) {
 
 static ls_status_t open_as(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_device_options_t *options,
                            ls_device_t **device) {
-  ls_device_options_t one = {.index = options->index, .threads = 1};
+  ls_device_options_t one = {.index = options->index, .threads = 1, .math = options->math};
   return ls_host_device_open(ctx, backend, &one, sizeof(double_device_t), device);
 }
 

@@ -1,0 +1,18 @@
+/* stand_in_curve PROFILE: adds a curve of all-reduces between two GPUs, which probe cannot measure on a stand-in for one
+ * (its products are too large for plain C), so that plan prices two ranks. */
+#include "machine/profile.h"
+
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+  static const ls_curve_point_t points[] = {{64, {1e4, 1e4, 1e4}}, {1 << 20, {1e5, 1e5, 1e5}}};
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_profile_t *profile = NULL;
+  ls_status_t status = argc == 2 && ctx ? ls_profile_load(ctx, argv[1], NULL, &profile) : LS_ERR_ARGUMENT;
+  if (!status) status = ls_profile_put_curve(profile, "all-reduce nccl 2", points, LS_COUNT(points));
+  if (!status) status = ls_profile_save(ctx, profile, argv[1]);
+  if (status) fprintf(stderr, "stand_in_curve: %s\n", ctx ? ls_ctx_error(ctx) : "no memory");
+  ls_profile_destroy(profile);
+  ls_ctx_destroy(ctx);
+  return status != LS_OK;
+}
