@@ -82,13 +82,8 @@ static ls_status_t collect_layers(ls_ctx_t *ctx, const ls_model_config_t *model,
   }
   for (int i = 0; i < g->node_count; i++) {
     const ls_graph_node_t *node = &g->nodes[i];
-    ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
     layer_row_t *row = node->phase == LS_PHASE_FORWARD ? layer_of(layers, node->name, ' ') : NULL;
-    for (int k = 0; k < node->in_count; k++)
-      in[k] = g->tensors[node->in[k]].shape;
-    for (int k = 0; k < node->out_count; k++)
-      out[k] = g->tensors[node->out[k]].shape;
-    if (row) row->forward_flops += ls_op_flops(node->op, &node->attrs, in, out);
+    if (row) row->forward_flops += ls_graph_node_flops(g, node);
   }
   return LS_OK;
 }

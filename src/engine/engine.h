@@ -144,7 +144,8 @@ ls_status_t ls_engine_lower(ls_engine_t *engine, ls_step_kind_t kind, int64_t ro
 ls_status_t ls_engine_allocate(ls_engine_t *engine, bool staging);
 /* Copies the samples to the state's tables; nothing to do without tables. */
 ls_status_t ls_engine_upload(ls_engine_t *engine, const ls_dataset_t *dataset);
-/* Makes a run for each lowered kind that has none; `timed` is of training steps on a device. Collective if a program has groups of ranks, and so is unbind. */
+/* Makes a run for each lowered kind that has none; `timed` is of training steps on a device. Collective if a program has
+ * groups of ranks, and so is unbind. */
 ls_status_t ls_engine_bind(ls_engine_t *engine, ls_run_timing_t timed);
 void ls_engine_unbind(ls_engine_t *engine);
 /* Writes the initial values of the state by the configured seed. Called again: rows that steps change begin

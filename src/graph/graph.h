@@ -124,6 +124,7 @@ ls_status_t ls_graph_gradients(ls_graph_t *graph, ls_tensor_id_t loss, ls_tensor
 ls_tensor_id_t ls_graph_find(const ls_graph_t *graph, const char *name); /* -1 = no such tensor */
 int64_t ls_graph_param_count(const ls_graph_t *graph);                   /* elements over all parameters */
 int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase);
+int64_t ls_graph_node_flops(const ls_graph_t *graph, const ls_graph_node_t *node); /* of the graph's own */
 
 /* Fills elements [begin, end) of host memory of `shape`, which begins at `out`, as `init` says. Pure function of
  * (seed, ordinal of the parameter, index of the element). */

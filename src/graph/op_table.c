@@ -140,16 +140,18 @@ int64_t ls_op_bytes(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t
   return bytes;
 }
 
+int64_t ls_graph_node_flops(const ls_graph_t *graph, const ls_graph_node_t *node) {
+  ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+  for (int i = 0; i < node->in_count; i++)
+    in[i] = graph->tensors[node->in[i]].shape;
+  for (int i = 0; i < node->out_count; i++)
+    out[i] = graph->tensors[node->out[i]].shape;
+  return ls_op_flops(node->op, &node->attrs, in, out);
+}
+
 int64_t ls_graph_flops(const ls_graph_t *graph, ls_graph_phase_t phase) {
   int64_t flops = 0;
-  for (int n = 0; n < graph->node_count; n++) {
-    const ls_graph_node_t *node = &graph->nodes[n];
-    ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
-    for (int i = 0; i < node->in_count; i++)
-      in[i] = graph->tensors[node->in[i]].shape;
-    for (int i = 0; i < node->out_count; i++)
-      out[i] = graph->tensors[node->out[i]].shape;
-    if (node->phase == phase) flops += ls_op_flops(node->op, &node->attrs, in, out);
-  }
+  for (int n = 0; n < graph->node_count; n++)
+    if (graph->nodes[n].phase == phase) flops += ls_graph_node_flops(graph, &graph->nodes[n]);
   return flops;
 }

@@ -240,22 +240,19 @@ static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_
   return LS_OK;
 }
 
-/* One timing serves all bucket sizes. */
-static bool shares_timing(const ls_plan_t *plan, int i) {
+/* One timing serves all bucket sizes. timed: only one that was made counts. */
+static bool shares_timing(const ls_plan_t *plan, int i, bool timed) {
   for (int k = 0; k < i; k++)
-    if (plan->candidate[k].timed && same_ranks(&plan->candidate[k], &plan->candidate[i])) return true;
+    if ((!timed || plan->candidate[k].timed) && same_ranks(&plan->candidate[k], &plan->candidate[i]))
+      return true;
   return false;
 }
 
 /* The timings that share the budget. A host repeats its own, so there every candidate counts. */
 static int count_jobs(const ls_planner_t *p, const ls_plan_t *plan) {
   int jobs = 0;
-  for (int i = 0; i < plan->count; i++) {
-    bool shared = false;
-    for (int k = 0; k < i && !p->backend->host_processors; k++)
-      shared |= same_ranks(&plan->candidate[k], &plan->candidate[i]);
-    jobs += !shared;
-  }
+  for (int i = 0; i < plan->count; i++)
+    jobs += p->backend->host_processors || !shares_timing(plan, i, false);
   return jobs;
 }
 
@@ -270,7 +267,7 @@ static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
       ls_candidate_t *c = &plan->candidate[i];
       int64_t now_ns = ls_clock_ns();
       bool again = c->timed && p->backend->host_processors && now_ns - begin_ns + c->timing_ns < most_ns;
-      if (!c->fits || (round > 0 && !again) || shares_timing(plan, i)) continue;
+      if (!c->fits || (round > 0 && !again) || shares_timing(plan, i, true)) continue;
       status = ls_candidate_time(p, c);
       c->timing_ns = ls_clock_ns() - now_ns;
     }
