@@ -66,6 +66,7 @@ typedef struct {
   bool validate;
   const char *study;         /* of --study: the name of its definition; NULL: none */
   bool own_config;           /* of the study, not of the user */
+  bool side_lane;            /* the configuration asks for one */
   bool host;                 /* the backend computes on this machine's cores; known with peer or study */
   int devices;               /* of the backend here; 0 = not asked */
   int64_t limit_s, budget_s; /* of a process; of all rounds */

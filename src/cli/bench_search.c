@@ -83,13 +83,9 @@ static void read_plan(network_t *n, const json_t *plan) {
   n->planned = crossover != NULL;
   n->predicted = json_integer_value(crossover);
   double many_us = 0;
-  bool without = false; /* a side lane: what is measured has one only where the configuration asks for it */
-  json_array_foreach(json_object_get(plan, "candidates"), i, c) without |=
-      !json_is_true(json_object_get(json_object_get(c, "options"), "side_lane"));
   json_array_foreach(json_object_get(plan, "candidates"), i, c) {
     int devices = (int)ls_bench_number(c, "devices");
     if (!json_is_true(json_object_get(c, "priced"))) continue;
-    if (without && json_is_true(json_object_get(json_object_get(c, "options"), "side_lane"))) continue;
     if (devices == n->one->ranks && n->step_us == 0)
       n->step_us = ls_bench_number(c, "step_time_us.predicted");
     if (devices != n->many->ranks || many_us > 0 ||
@@ -109,7 +105,7 @@ static int64_t samples_at(const search_t *s, int64_t batch) {
 }
 
 static ls_status_t plan(search_t *s, network_t *n) {
-  enum { FIXED = 12 };
+  enum { FIXED = 13 };
   bench_t *b = s->b;
   const cli_args_t *args = b->args;
   int64_t budget_ms = 6000, begin_ns = ls_clock_ns();
@@ -140,6 +136,8 @@ static ls_status_t plan(search_t *s, network_t *n) {
     argv[count++] = "--set";
     argv[count++] = i < args->set_count ? args->sets[i] : sets[i - args->set_count];
   }
+  argv[count++] = "--set"; /* what is measured takes auto as off */
+  argv[count++] = b->side_lane ? "parallel.side_lane=on" : "parallel.side_lane=off";
   snprintf(what, sizeof what, "planning %s", n->one->model);
   b->limit_s = (int64_t)fmax(1, fmin((double)s->limit_s, left_s(s)));
   status = bench_child_program(b, what, argv, result, n->many->peer, message);

@@ -228,6 +228,7 @@ ls_status_t bench_sweep(bench_t *b) {
   snprintf(backend, sizeof backend, "%s", config->parallel.backend);
   snprintf(b->network, sizeof b->network, "%s", config->model.preset ? config->model.preset : "");
   b->seed = config->train.seed;
+  b->side_lane = config->parallel.side_lane == LS_SIDE_ON;
   const char *precision = ls_math_names[config->train.precision];
   ls_config_destroy(config);
   if (b->study && !peers) peers = bench_study_word(b, "peer");

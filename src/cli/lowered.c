@@ -53,6 +53,7 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
   status = ls_engine_check_share(ctx, config, ranks);
   if (status != LS_OK) return status;
   look_at_data(config);
+  ls_engine_say_unused(ctx, config, backend);
   int64_t data_rows;
   status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
   if (status != LS_OK) return status;

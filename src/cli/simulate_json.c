@@ -57,6 +57,7 @@ void cli_simulate_json(const cli_simulation_t *sim, const cli_args_t *args) {
   } else {
     json_object_set_new(j, "strategy", json_string(sim->work.strategy));
   }
+  if (sim->work.left_out) json_object_set_new(j, "left_out", json_string(sim->work.left_out));
   if (sim->workload.reported_source) {
     json_object_set_new(j, "reported_source", json_string(sim->workload.reported_source));
     json_object_set_new(j, "reported", reported);

@@ -90,6 +90,9 @@ void cli_simulate_show(const cli_simulation_t *sim, const cli_args_t *args) {
   if (sim->work.compute_scale != 1)
     cli_print("  calibrated: times of ops x %.3f, so that one device takes what was reported for it\n",
               sim->work.compute_scale);
+  if (sim->work.left_out)
+    cli_print("  left out: %s: what it brings depends on the device, and only timing tells\n",
+              sim->work.left_out);
   if (sim->machine.notes) print_wrapped("  note:", sim->machine.notes);
   cli_print("\n");
   print_points(sim);

@@ -56,6 +56,8 @@ int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int worl
 /* Whether so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
 bool ls_engine_can_share(const ls_config_t *config, int world_size);
 ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
+/* Says, as information, which option of the configuration has no effect on this backend. */
+void ls_engine_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend);
 
 /* A kind of step of one rank, without a device. */
 typedef struct {

@@ -33,6 +33,13 @@ ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_str
                                  .own = parallel->own[ls_strategy_index(strategy)]};
 }
 
+void ls_engine_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend) {
+  if (config->parallel.side_lane == LS_SIDE_ON && !backend->side_bytes)
+    ls_log(ctx, LS_LOG_INFO,
+           "parallel.side_lane is on: without effect, because backend %s computes on one lane",
+           backend->name);
+}
+
 ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step) {
   const ls_config_t *config = spec->config;
   bool training = kinds[spec->kind].training;

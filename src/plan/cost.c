@@ -216,9 +216,7 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
     compute = shares ? 1 + 1.0 / cost->threads : 1;
     comm = shares ? 2 : 1;
   }
-  model->slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = model->slowdown[LS_LANE_SIDE][LS_LANE_COMM] = compute;
-  model->slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = comm;
-  /* Tasks of the side lane, and those beside them, were timed while both lanes were busy. */
+  ls_cost_model_overlap(model, compute, comm);
   return LS_OK;
 }
 

@@ -102,6 +102,7 @@ typedef struct {
   int64_t shards;           /* of a reproducible step: the ranks have equally many; 0 = it is not */
   double compute_scale;
   const char *strategy; /* its name, static or borrowed */
+  const char *left_out; /* static: the option that a configuration has on and no model prices; NULL = none */
 } ls_sim_work_t;
 
 enum { LS_SIM_NOTE_BYTES = 160 };

@@ -20,6 +20,7 @@ static int64_t data_rows(const ls_config_t *config) {
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                          ls_program_t *program) {
   ls_config_t config = *(const ls_config_t *)user;
+  config.parallel.side_lane = LS_SIDE_OFF; /* what a second lane brings, only timing tells */
   config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
   ls_step_t step;
   int64_t parts = config.train.accumulate;
@@ -57,6 +58,7 @@ ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls
                           .global_batch = config->train.batch,
                           .shards = config->parallel.reproducible ? config->parallel.shards : 0,
                           .compute_scale = 1,
-                          .strategy = strategy->name};
+                          .strategy = strategy->name,
+                          .left_out = config->parallel.side_lane == LS_SIDE_ON ? "parallel.side_lane" : NULL};
   return LS_OK;
 }

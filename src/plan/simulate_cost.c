@@ -43,11 +43,6 @@ static ls_status_t task_time(void *user, const ls_schedule_t *s, int task, ls_ti
 ls_cost_model_t ls_sim_cost_model(ls_sim_cost_t *cost) {
   ls_cost_model_t model = {
       .task_time = task_time, .user = cost, .step_overhead_ns = cost->machine->node.step_overhead_ns.value};
-  for (int a = 0; a < LS_LANE_COUNT; a++)
-    for (int b = 0; b < LS_LANE_COUNT; b++)
-      model.slowdown[a][b] = 1;
-  model.slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = cost->machine->node.overlap_slowdown.value;
-  /* A roofline fills the device: two lanes that compute share it, and nothing is won. */
-  model.slowdown[LS_LANE_COMPUTE][LS_LANE_SIDE] = model.slowdown[LS_LANE_SIDE][LS_LANE_COMPUTE] = 2;
+  ls_cost_model_overlap(&model, cost->machine->node.overlap_slowdown.value, 1);
   return model;
 }

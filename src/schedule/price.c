@@ -19,6 +19,14 @@ typedef struct {
   double now_ns;
 } sim_t;
 
+void ls_cost_model_overlap(ls_cost_model_t *model, double compute, double comm) {
+  for (int a = 0; a < LS_LANE_COUNT; a++)
+    for (int b = 0; b < LS_LANE_COUNT; b++)
+      model->slowdown[a][b] = 1;
+  model->slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = model->slowdown[LS_LANE_SIDE][LS_LANE_COMM] = compute;
+  model->slowdown[LS_LANE_COMM][LS_LANE_COMPUTE] = comm;
+}
+
 static int next_on_lane(const ls_schedule_t *s, int lane, int from) {
   while (from < s->task_count && (int)s->tasks[from].lane != lane)
     from++;

@@ -242,6 +242,7 @@ static ls_status_t make_program(ls_trainer_t *t, bool trace, int64_t rows) {
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
   if (samples == 0) samples = many;
   int64_t eval_rows = rows > 0 ? rows : ls_engine_eval_rows(t->config, samples, t->world->comm->size);
+  if (t->training && t->world->comm->rank == 0) ls_engine_say_unused(t->ctx, t->config, e->backend);
   ls_status_t status = t->training ? ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows) : LS_OK;
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, eval_rows);
   if (status == LS_OK) status = ls_engine_allocate(e, true);

@@ -53,6 +53,16 @@ else
   echo "not run: a read-only file system (needs root and mount)"
 fi
 both 3 'train.patience waits for a better validation loss: it needs data.validation' train.patience=2
+# An option of which the backend has no use: both say so, once.
+for lane in on auto; do
+  for command in train check; do
+    "$program" $command c.yaml --set train.checkpoint.dir=unused --set parallel.side_lane=$lane >out 2>err ||
+      fail "$command: $(cat err)"
+    said=$(cat out err | grep -c 'parallel.side_lane is on: without effect, because backend cpu') || true
+    [ $lane$said = on1 ] || [ $lane$said = auto0 ] || fail "$command, side_lane: $lane: $(cat err)"
+    rm -rf unused
+  done
+done
 both 4 '40 training samples, fewer than the global batch' train.batch=50
 # weights to begin with that are not there, or are none
 both 5 'gone.safetensors: there is no checkpoint: no such file' model.weights=gone.safetensors

@@ -34,6 +34,13 @@ for key in version machine points samples_per_s speedup efficiency exposed_comm_
   grep -q "\"$key\"" "$work/s.json" || fail "simulate --json lacks $key"
 done
 
+# A side lane is not simulated, and that is said.
+"$program" simulate $config --machine $machine --set parallel.side_lane=on >"$work/side"
+grep -q 'left out: parallel.side_lane' "$work/side" || fail "the side lane: $(cat "$work/side")"
+grep -v 'left out' "$work/side" | diff "$work/table" - || fail "a side lane changes what is simulated"
+"$program" simulate $config --machine $machine --set parallel.side_lane=on --json | grep -q '"left_out": "parallel.side_lane"' ||
+  fail "simulate --json does not say what it leaves out"
+
 # By name: what is shipped is found below LOCKSTEP_SHARE, with and without its ending; a path is never looked up.
 mkdir -p "$work/data" && cp -r machines "$work/data/" && cp -r examples/workloads "$work/data/"
 LOCKSTEP_SHARE=$work/data "$program" simulate $config --machine h200 >"$work/named"

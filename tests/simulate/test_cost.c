@@ -52,15 +52,16 @@ static void copies_and_collectives_take_their_links(void **state) {
   ls_sim_machine_release(&m);
 }
 
-/* Nothing is known of how two ops share a device: they take as long as one after the other. */
-static void two_lanes_that_compute_gain_nothing(void **state) {
+static void collectives_slow_every_lane_that_computes(void **state) {
   capture_t *c = *state;
   ls_sim_machine_t m;
   machine_make(c, FOUR, &m);
+  m.node.overlap_slowdown.value = 1.5;
   ls_sim_cost_t cost = {&m, &m.device[0], LS_SIM_FP32, 4, 1};
   const ls_cost_model_t model = ls_sim_cost_model(&cost);
-  assert_close(model.slowdown[LS_LANE_COMPUTE][LS_LANE_SIDE], 2);
-  assert_close(model.slowdown[LS_LANE_SIDE][LS_LANE_COMPUTE], 2);
+  assert_close(model.slowdown[LS_LANE_COMPUTE][LS_LANE_COMM], 1.5);
+  assert_close(model.slowdown[LS_LANE_SIDE][LS_LANE_COMM], 1.5);
+  assert_close(model.slowdown[LS_LANE_COMM][LS_LANE_COMPUTE], 1);
   ls_sim_machine_release(&m);
 }
 
@@ -105,7 +106,7 @@ int main(void) {
       TEST(an_op_is_bound_by_arithmetic_or_by_memory),
       TEST(tensor_rates_have_figures_of_their_own),
       TEST(copies_and_collectives_take_their_links),
-      TEST(two_lanes_that_compute_gain_nothing),
+      TEST(collectives_slow_every_lane_that_computes),
       TEST(lists_of_ranks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

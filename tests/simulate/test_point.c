@@ -166,6 +166,23 @@ static void a_large_world_costs_no_more_than_a_small_one(void **state) {
   end(&s);
 }
 
+/* What a second lane brings, only timing tells: neither a gain nor a loss is simulated. */
+static void a_side_lane_is_left_out(void **state) {
+  static const char *const sets[] = {"parallel.side_lane=off", "parallel.side_lane=auto",
+                                     "parallel.side_lane=on"};
+  double step_ns[LS_COUNT(sets)];
+  for (int i = 0; i < LS_COUNT(sets); i++) {
+    setting_t s;
+    begin(&s, state, sets[i], "machines/h200.yaml");
+    s.m.node.overlap_slowdown.value = 1.5;
+    s.work.global_batch = 512;
+    step_ns[i] = point_of(&s, 2, LS_SIM_EVEN).step_ns;
+    assert_close(step_ns[i], step_ns[0]);
+    assert_int_equal(s.work.left_out != NULL, i == 2);
+    end(&s);
+  }
+}
+
 static ls_status_t price_once(capture_t *c) {
   static const char machine[] = "name: x\ndevices:\n" DEVICE("a", "1") DEVICE("b", "1") LINKS("switch");
   ls_sim_machine_t m;
@@ -191,10 +208,15 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(every_shipped_machine_prices_a_configuration), TEST(a_faster_network_never_makes_a_step_longer),
-      TEST(efficiency_rises_with_the_global_batch),       TEST(proportional_shares_suit_unequal_devices),
-      TEST(equal_devices_have_equal_shares_either_way),   TEST(what_cannot_be_is_said),
-      TEST(a_large_world_costs_no_more_than_a_small_one), TEST(every_allocation_may_fail),
+      TEST(every_shipped_machine_prices_a_configuration),
+      TEST(a_faster_network_never_makes_a_step_longer),
+      TEST(efficiency_rises_with_the_global_batch),
+      TEST(proportional_shares_suit_unequal_devices),
+      TEST(equal_devices_have_equal_shares_either_way),
+      TEST(what_cannot_be_is_said),
+      TEST(a_large_world_costs_no_more_than_a_small_one),
+      TEST(every_allocation_may_fail),
+      TEST(a_side_lane_is_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
