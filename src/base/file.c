@@ -56,6 +56,17 @@ static ls_status_t read_all(ls_ctx_t *ctx, int fd, const char *path, size_t expe
   return LS_ERR_MEMORY;
 }
 
+static ls_status_t expect_regular(ls_ctx_t *ctx, const char *path, const struct stat *info) {
+  if (S_ISREG(info->st_mode)) return LS_OK;
+  return ls_fail(ctx, LS_ERR_IO, "%s: %s, a regular file was expected", path,
+                 S_ISDIR(info->st_mode) ? "a directory" : "a special file");
+}
+
+ls_status_t ls_file_expect(ls_ctx_t *ctx, const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 ? expect_regular(ctx, path, &info) : LS_OK;
+}
+
 ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes,
                          size_t *size_bytes) {
   if (limit_bytes > SIZE_MAX / 4) limit_bytes = SIZE_MAX / 4;
@@ -66,13 +77,11 @@ ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, ch
   struct stat info;
   if (fstat(fd, &info) != 0)
     status = ls_fail_errno(ctx, "%s: cannot be examined", path);
-  else if (!S_ISREG(info.st_mode))
-    status = ls_fail(ctx, LS_ERR_IO, "%s: %s, a regular file was expected", path,
-                     S_ISDIR(info.st_mode) ? "a directory" : "a special file");
-  else if ((uint64_t)info.st_size > limit_bytes)
-    status = fail_too_large(ctx, path, limit_bytes);
   else
-    status = read_all(ctx, fd, path, (size_t)info.st_size, limit_bytes, bytes, size_bytes);
+    status = expect_regular(ctx, path, &info);
+  if (status == LS_OK && (uint64_t)info.st_size > limit_bytes)
+    status = fail_too_large(ctx, path, limit_bytes);
+  if (status == LS_OK) status = read_all(ctx, fd, path, (size_t)info.st_size, limit_bytes, bytes, size_bytes);
   close(fd);
   return status;
 }

@@ -9,6 +9,10 @@
 ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes,
                          size_t *size_bytes);
 
+/* LS_ERR_IO if `path` is there and not a regular file. Before a name that the program chose is replaced: a pipe
+ * there would be written in its place (ls_new_file_t), and wait for a reader. */
+ls_status_t ls_file_expect(ls_ctx_t *ctx, const char *path);
+
 /* Reads the rest of an open file, pipe or terminal, at most `most_bytes`; anything beyond stays unread.
  * `name` is for messages; otherwise as ls_file_read. */
 ls_status_t ls_stream_read(ls_ctx_t *ctx, int fd, const char *name, size_t most_bytes, char **bytes,

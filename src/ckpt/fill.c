@@ -107,10 +107,9 @@ ls_status_t ls_ckpt_put_tensors(ls_ctx_t *ctx, const char *dir, const char *name
 
 ls_status_t ls_ckpt_write_file(ls_ctx_t *ctx, const char *path, const ls_ckpt_tensor_t *tensors, int count) {
   ls_new_file_t file;
-  struct stat info;
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) /* a pipe would wait for a reader */
-    return ls_fail(ctx, LS_ERR_IO, "%s: not a regular file: tensors cannot be put in its place", path);
-  ls_status_t status = ls_new_file_begin(ctx, path, &file);
+  ls_status_t status = ls_file_expect(ctx, path);
+  if (status) return status;
+  status = ls_new_file_begin(ctx, path, &file);
   if (!status) status = put_tensors(ctx, path, file.fd, tensors, count, NULL);
   return ls_new_file_end(ctx, &file, status);
 }

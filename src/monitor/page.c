@@ -63,6 +63,7 @@ static ls_status_t make(ls_ctx_t *ctx, const char *dir, const char *path, int ra
   memcpy(head.magic, magic, sizeof magic);
   memcpy(empty, &head, sizeof head);
   ls_status_t status = ls_dir_make(ctx, dir);
+  if (status == LS_OK) status = ls_file_expect(ctx, path);
   if (status == LS_OK) status = ls_file_replace(ctx, path, empty, bytes_of(ranks));
   ls_free(empty);
   return status;

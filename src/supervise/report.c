@@ -125,7 +125,8 @@ static char *shown_lines(const char *text) {
 
 static ls_status_t replace(ls_ctx_t *ctx, const char *dir, const char *name, const char *text) {
   char *path = text ? ls_path_join(ctx, dir, name) : NULL;
-  ls_status_t status = path ? ls_file_replace(ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
+  ls_status_t status = path ? ls_file_expect(ctx, path) : LS_ERR_MEMORY;
+  if (status == LS_OK) status = ls_file_replace(ctx, path, text, strlen(text));
   ls_free(path);
   return status;
 }

@@ -85,7 +85,8 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
   if (status != LS_OK) return status;
   char *text = ls_config_text(t->ctx, t->config);
   char *path = ls_path_join(t->ctx, dir, LS_CONFIG_NAME);
-  status = text && path ? ls_file_replace(t->ctx, path, text, strlen(text)) : LS_ERR_MEMORY;
+  status = text && path ? ls_file_expect(t->ctx, path) : LS_ERR_MEMORY;
+  if (status == LS_OK) status = ls_file_replace(t->ctx, path, text, strlen(text));
   if (status != LS_OK) ls_trainer_unclaim(t);
   ls_free(text);
   ls_free(path);

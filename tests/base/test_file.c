@@ -88,6 +88,11 @@ static void what_is_no_file(void **state) {
   assert_int_equal(mkfifo(at("pipe"), 0600), 0);
   assert_int_equal(ls_file_read(c->ctx, at("pipe"), 10, &bytes, &size), LS_ERR_IO); /* and does not block */
   assert_int_equal(ls_file_read(c->ctx, "/dev/null", 10, &bytes, &size), LS_ERR_IO);
+  capture_clear(c);
+  assert_int_equal(ls_file_expect(c->ctx, at("pipe")), LS_ERR_IO);
+  assert_non_null(strstr(c->text, "a special file, a regular file was expected"));
+  assert_int_equal(ls_file_expect(c->ctx, at("none")), LS_OK);
+  assert_int_equal(ls_file_expect(c->ctx, "/proc/self/status"), LS_OK);
 }
 
 /* What replacing leaves beside its file. */

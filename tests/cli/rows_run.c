@@ -86,6 +86,14 @@ static void run_is_a_file(void) {
 static void run_is_there(void) {
   mkdir("disk/run", 0777);
 }
+static void run_with_a_pipe(void) {
+  mkdir("run", 0777);
+  mkfifo("run/config.json", 0666);
+}
+static void seen_is_a_pipe(void) {
+  mkdir("seen", 0777);
+  mkfifo("seen/ranks.page", 0666);
+}
 static void full(void) {
   fill_disk("disk/other");
 }
@@ -114,6 +122,10 @@ const row_t rows_run[] = {
      run_is_a_file, .expect = {"run"}},
     {"checkpoint folder is a file", IO, "train c.yaml", GOOD, run_is_a_file,
      .expect = {"run", "not a directory"}},
+    {"a pipe where the configuration is written", IO, "train c.yaml", GOOD, run_with_a_pipe,
+     .expect = {"run/config.json: a special file, a regular file was expected"}},
+    {"a pipe where the ranks show themselves", IO, "train c.yaml --set monitor.dir=seen", GOOD,
+     seen_is_a_pipe, .expect = {"seen/ranks.page: a special file, a regular file was expected"}},
     {"disk already full", IO, "train c.yaml", WIDE, full, .expect = {"disk/run", "No space left"},
      .tiny_disk = true},
     {"disk full while saving", IO, "train c.yaml", WIDE,

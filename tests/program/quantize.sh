@@ -43,8 +43,8 @@ paste -d, f32.csv int8.csv | awk -F, 'NR > 1 { d = $3 - $8; if (d < 0) d = -d; s
 
 mkfifo pipe && ln -s pipe link
 for file in pipe link; do
-  expect 5 "$file: not a regular file" quantize c.yaml --checkpoint run --output $file
-  expect 5 "$file: not a regular file" export c.yaml --checkpoint run --output $file
+  expect 5 "$file: a special file, a regular file was expected" quantize c.yaml --checkpoint run --output $file
+  expect 5 "$file: a special file, a regular file was expected" export c.yaml --checkpoint run --output $file
 done
 [ -p pipe ] && [ -L link ] || fail "a file in the place of a pipe or a link"
 ln -s real.csv link.csv
