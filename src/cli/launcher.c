@@ -40,13 +40,14 @@ ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **l
         ctx, LS_ERR_UNSUPPORTED,
         "%d ranks need mpirun, which %s; install openmpi-bin or start the ranks with your launcher", ranks,
         words);
-  const cli_launcher_t *row = match(version);
-  if (!row && !answered) {
+  if (!answered) {
     const char *home = getenv("HOME");
-    ls_child_reason(&end, version, words);
-    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "mpirun --version failed: %s%s", words,
+    char reason[LS_CHILD_WORDS_BYTES] = "it says nothing";
+    if (version[0]) ls_child_reason(&end, version, reason);
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "mpirun --version failed (%s): %s%s", words, reason,
                    home && *home ? "" : "; HOME is not set");
   }
+  const cli_launcher_t *row = match(version);
   if (!row)
     return ls_fail(ctx, LS_ERR_UNSUPPORTED,
                    "mpirun is a launcher that lockstep does not know (mpirun --version says \"%.*s\"): %s",

@@ -55,11 +55,15 @@ if [ "$(getent passwd "$(id -u)")" ]; then
   for home in -uHOME HOME=; do env $home "$program" train "$work/c.yaml" || fail "a user with a home directory, and $home"; done
   called '^--map-by :OVERSUBSCRIBE --bind-to none -np 2 '
 else
-  HOME= expect 7 'mpirun --version failed: \[x:1\] Error: Unable to get the user home directory; HOME is not set' train "$work/c.yaml"
+  HOME= expect 7 'mpirun --version failed (exit code 1): \[x:1\] Error: Unable to get the user home directory; HOME is not set' train "$work/c.yaml"
 fi
 launcher '' # and nothing that a launcher would say
 sed -i '1a echo "no such library: libprrte.so" >\&2; exit 127' "$work/bin/mpirun"
-expect 7 'mpirun --version failed: no such library: libprrte\.so$' train "$work/c.yaml"
+expect 7 'mpirun --version failed (exit code 127): no such library: libprrte\.so$' train "$work/c.yaml"
+# a_version_that_fails: what it says then identifies nothing
+launcher 'mpirun (Open MPI) 5.0.7'
+sed -i 's/exit 0/exit 9/' "$work/bin/mpirun"
+expect 7 'mpirun --version failed (exit code 9): mpirun (Open MPI) 5\.0\.7$' train "$work/c.yaml"
 
 # an exit code above 128 is no signal where none is named
 launcher 'mpirun (Open MPI) 5.0.7' 'printf -- "%s\nThe option -q is not\nknown here.\n%s\n" ------------------------- ------------------------- >&2; exit 213'
