@@ -18,10 +18,12 @@ import json
 import os
 import random
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import plan_accuracy
 
@@ -31,10 +33,18 @@ GRID = [("mlp-medium", [32, 1024, 16384]), ("mlp-large", [8, 512, 4096]), ("784-
         ("resnet50", [2, 4]), ("gpt2", [1, 2]), ("bert-base", [1, 2])]
 GPU_GRID = [("mlp-medium", [32, 16384, 65536]), ("mlp-large", [8, 4096, 65536]), ("mlp-extreme", [32, 2048, 16384])]
 GROUP = "/sys/fs/cgroup/memory/lockstep-memory-accuracy"
+LIMIT_S = 900
+
+
+def run(command, **how):
+    try:
+        return subprocess.run(command, timeout=LIMIT_S, **how)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"not done within {LIMIT_S} s: {shlex.join(command)}")
 
 
 def run_json(command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    done = run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"failed ({done.returncode}): {shlex.join(command)}\n{done.stderr}")
     return json.loads(done.stdout)
@@ -49,13 +59,17 @@ def section_of(name):
     return {"input": [widths[0]], "loss": "mse", "layers": hidden + [{"dense": {"units": widths[-1]}}]}
 
 
+def grid_of(args):
+    return GPU_GRID if args.backend == "cuda" else GRID
+
+
 def cells_of(args):
     """(name, batch, model section, precision) of every cell."""
     if args.random:
         cells = [plan_accuracy.drawn(random.Random(f"{args.seed}-{i}"), i) for i in range(args.random)]
     else:
-        cells = [(name, batch, section_of(name)) for name, batches in (GPU_GRID if args.backend == "cuda" else GRID)
-                 for batch in batches if not args.only or name in args.only.split(",")]
+        cells = [(name, batch, section_of(name)) for name, batches in grid_of(args)
+                 for batch in batches if not args.only or name in args.only]
     return [(*cell, precision) for cell in cells for precision in args.precisions.split(",")]
 
 
@@ -68,6 +82,18 @@ def config(section, batch, precision, backend):
             "parallel": {"backend": backend}}
 
 
+def leave():
+    """Removes the control group, once the ranks of a training that was ended have left it."""
+    until = time.monotonic() + 20
+    while True:
+        try:
+            return os.rmdir(GROUP)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
 def survives(command, limit):
     """Whether a training ends well in a control group with this limit."""
     os.makedirs(GROUP, exist_ok=True)
@@ -77,19 +103,19 @@ def survives(command, limit):
     def enter():
         with open(os.path.join(GROUP, "cgroup.procs"), "w") as f:
             f.write("0")
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=enter, timeout=900)
-    os.rmdir(GROUP)
-    return done.returncode == 0
+    try:
+        return run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=enter).returncode == 0
+    finally:
+        leave()
 
 
 def measured(args, folder, name, batch, section, precision):
     """One plan for all numbers of ranks; trainings for each."""
-    ranks = [int(n) for n in args.ranks.split(",")]
     path = os.path.join(folder, "config.json")
     with open(path, "w") as f:
         json.dump(config(section, batch, precision, args.backend), f)
-    plan = run_json([args.lockstep, "plan", path, "--ranks", str(max(ranks)), "--budget-ms", "200", "--no-crossover", "--json"])
-    for n in ranks:
+    plan = run_json([args.lockstep, "plan", path, "--ranks", str(max(args.ranks)), "--budget-ms", "200", "--no-crossover", "--json"])
+    for n in args.ranks:
         rows = [row for row in plan["candidates"] if row["devices"] == n]
         if not rows:
             continue
@@ -107,19 +133,44 @@ def measured(args, folder, name, batch, section, precision):
                "error": max(errors, key=abs)}
 
 
+def above_zero(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is expected")
+    return int(text)
+
+
+def program(text):
+    if not shutil.which(text):
+        raise argparse.ArgumentTypeError(f"{text}: no program")
+    return os.path.abspath(shutil.which(text))
+
+
+def file_to_write(text):
+    folder = os.path.dirname(text) or "."
+    if not os.path.isdir(folder):
+        raise argparse.ArgumentTypeError(f"{folder}: no folder")
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lockstep", default="build/bin/lockstep")
-    parser.add_argument("--backend", default="cpu")
-    parser.add_argument("--ranks", default="1,2")
+    parser.add_argument("--lockstep", type=program, default="build/bin/lockstep")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--ranks", type=lambda text: [above_zero(n) for n in text.split(",")], default="1,2")
     parser.add_argument("--precisions", default="fp32")
-    parser.add_argument("--only", help="networks of the grid, with commas")
-    parser.add_argument("--random", type=int, default=0, help="so many drawn networks instead of the grid")
+    one_of = parser.add_mutually_exclusive_group()
+    one_of.add_argument("--only", type=lambda text: text.split(","), help="networks of the grid, with commas")
+    one_of.add_argument("--random", type=above_zero, default=0, help="so many drawn networks instead of the grid")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--limit", type=int, default=0, help="percent")
-    parser.add_argument("--out", help="write all cells there, as JSON")
+    parser.add_argument("--repeat", type=above_zero, default=1)
+    parser.add_argument("--limit", type=above_zero, default=0, help="percent")
+    parser.add_argument("--out", type=file_to_write, help="write all cells there, as JSON")
     args = parser.parse_args()
+    if args.limit and not os.access(os.path.dirname(GROUP), os.W_OK):
+        parser.error("--limit needs root and control groups of version 1")
+    unknown = set(args.only or ()) - {name for name, _ in grid_of(args)}
+    if unknown:
+        parser.error(f"--only: no such cell: {', '.join(sorted(unknown))}")
     cells = []
     print(f"{'network':>15} {'batch':>6} {'as':>5} {'ranks':>5} {'predicted MB':>13} {'measured MB':>12} {'error':>8}")
     with tempfile.TemporaryDirectory() as folder:
@@ -134,6 +185,8 @@ def main():
                 with open(args.out, "w") as f:
                     json.dump({"backend": args.backend, "cells": cells}, f, indent=1)
     errors = sorted(c["error"] for c in cells)
+    if not cells:
+        sys.exit("no cell has so many ranks")
     within = sum(abs(error) <= 0.02 for error in errors)
     print(f"{len(cells)} cells, {within} within 2 %, {100 * errors[0]:+.2f} to {100 * errors[-1]:+.2f} %, "
           f"median {100 * statistics.median(abs(error) for error in errors):.2f} %")

@@ -4,9 +4,16 @@
 # With backend cuda, runs use one and two GPUs, and NEW trains networks with and without a side lane
 # (parallel.side_lane), which must give the same bits, too. Exits with 1 if a hash differs.
 set -euo pipefail
+refuse() {
+  echo "$0: $*" >&2
+  exit 2
+}
+[ $# -ge 2 ] || refuse "usage: OLD NEW [BACKEND...]"
+for program in "$1" "$2"; do [ -x "$program" ] && [ ! -d "$program" ] || refuse "$program: no program"; done
 old=$(realpath "$1") new=$(realpath "$2")
 shift 2
 backends=${*:-cpu ref}
+for backend in $backends; do [[ $backend =~ ^(cpu|ref|cuda)$ ]] || refuse "$backend: no backend: cpu, ref or cuda"; done
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

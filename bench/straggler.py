@@ -19,6 +19,7 @@ import collections
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -59,13 +60,26 @@ def counted(causes):
     return ", ".join(f"{n} {name}" for name, n in collections.Counter(causes).most_common()) or "none"
 
 
+def above_zero(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is expected")
+    return int(text)
+
+
+def program(text):
+    if not shutil.which(text):
+        raise argparse.ArgumentTypeError(f"{text}: no program")
+    return os.path.abspath(shutil.which(text))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", metavar="LOCKSTEP")
-    parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=50)
-    parser.add_argument("percent", metavar="PERCENT", nargs="?", type=int, default=11)
-    parser.add_argument("--paced", action="store_true")
-    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("program", metavar="LOCKSTEP", type=program)
+    parser.add_argument("runs", metavar="RUNS", nargs="?", type=above_zero, default=50)
+    parser.add_argument("percent", metavar="PERCENT", nargs="?", type=above_zero, default=11)
+    one_of = parser.add_mutually_exclusive_group()
+    one_of.add_argument("--paced", action="store_true")
+    one_of.add_argument("--backend", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
     runs, pace = options.runs, "@4000" if options.paced else ""
     slow_from, run_of = 600, dict(parallel=CPU, batch=128, steps=1200, units=512)

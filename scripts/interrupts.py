@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""SIGINT at drawn moments of a training with large products, from its first moment on: every run has to end.
-
-    scripts/interrupts.py PROGRAM [COUNT [SEED]]      # COUNT runs (100), every third of them with two ranks
+"""interrupts.py PROGRAM [COUNT [SEED]]: SIGINT at drawn moments of a training with large products, from its first
+moment on. Of COUNT runs (100), every third with two ranks, each has to end.
 
 A run that has not ended within LIMIT_S is named with what each thread of it blocks and has pending, and is killed.
 Exit code 1: there was one, or one that ended by something else than the signal.
 """
+import argparse
 import collections
 import glob
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,19 +52,33 @@ def interrupt(command, moment_s):
         return run.wait() and "late", LIMIT_S
 
 
+def above_zero(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is expected")
+    return int(text)
+
+
+def program(text):
+    if not shutil.which(text):
+        raise argparse.ArgumentTypeError(f"{text}: no program")
+    return os.path.abspath(shutil.which(text))
+
+
 def main():
-    program = os.path.abspath(sys.argv[1])
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 100
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else int(time.time())
-    draw, ends, longest_s = random.Random(seed), collections.Counter(), 0
-    print(f"{count} runs, seed {seed}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", metavar="PROGRAM", type=program)
+    parser.add_argument("count", metavar="COUNT", nargs="?", type=above_zero, default=100)
+    parser.add_argument("seed", metavar="SEED", nargs="?", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    draw, ends, longest_s = random.Random(options.seed), collections.Counter(), 0
+    print(f"{options.count} runs, seed {options.seed}")
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         with open("c.yaml", "w") as file:
             file.write(CONFIG.format(work))
-        for n in range(count):
+        for n in range(options.count):
             ranks = ["--set", "parallel.strategy=ddp", "--ranks", "2"] if n % 3 == 2 else []
-            end, took_s = interrupt([program, "train", "c.yaml", *ranks], draw.uniform(0, 1.5))
+            end, took_s = interrupt([options.program, "train", "c.yaml", *ranks], draw.uniform(0, 1.5))
             ends[end] += 1
             longest_s = max(longest_s, took_s)
         os.chdir("/")
