@@ -96,8 +96,8 @@ typedef struct {
   int64_t decoding_bytes; /* rooms of the threads that decode images for each batch, host memory */
   int64_t reading_bytes;  /* on a CPU: peak while files are read, before all else; 0 = no files */
   int64_t exchange_bytes; /* shared memory in which the ranks of a host exchange gradients */
-  /* Scratch memory of a CPU's kernels and of the library behind them, in all threads. It counts as the library's, so
-   * no sum below contains it. */
+  /* Scratch memory: of a CPU's kernels and of the library behind them, in all threads; of a GPU's side stream, the second
+   * set of workspaces. It counts as the libraries', so no sum below contains it. */
   int64_t scratch_bytes;
   /* How often it needs each part of the code that libraries make for a CPU. No bytes, and in no sum below: what they take
    * is measured (docs/probe.md). */

@@ -2,20 +2,6 @@
  * the memory used. */
 #include "cli/planner.h"
 
-typedef struct {
-  int64_t of[LS_CODE_COUNT];
-} code_t;
-static const ls_field_t code_rows[] = {
-    LS_FIELD_AS(code_t, of[LS_CODE_PRODUCTS], "products"),
-    LS_FIELD_AS(code_t, of[LS_CODE_LOW], "bf16"),
-    LS_FIELD_AS(code_t, of[LS_CODE_LOW_PACKED], "bf16-packed"),
-    LS_FIELD_AS(code_t, of[LS_CODE_LOW_EACH], "bf16-each"),
-    LS_FIELD_AS(code_t, of[LS_CODE_LOW_ODD], "bf16-odd"),
-    LS_FIELD_AS(code_t, of[LS_CODE_CONVOLUTIONS], "convolutions"),
-    LS_FIELD_AS(code_t, of[LS_CODE_CONVOLUTION_EACH], "convolution-each"),
-};
-static const ls_record_t code_record = LS_RECORD(code_rows);
-
 #define BYTES(what) LS_FIELD_AS(ls_train_memory_t, what##_bytes, #what)
 static const ls_field_t need_rows[] = {
     BYTES(step),
@@ -42,7 +28,6 @@ static const ls_field_t beside_rows[] = {
     LS_FIELD_AS(cli_memory_t, need.host_used_bytes, "host_measured", .known = LS_KNOWN_ABOVE_0),
     LS_FIELD_AS(cli_memory_t, library_bytes, "libraries", LS_FIELD_UNLESS(cli_memory_t, assumed)),
     LS_FIELD_AS(cli_memory_t, need.device_total_bytes, "capacity", .known = LS_KNOWN_ABOVE_0),
-    LS_FIELD_OBJECT(code_record, "code", .offset = offsetof(cli_memory_t, need.code)),
 };
 static const ls_record_t beside_record = LS_RECORD(beside_rows);
 
@@ -74,9 +59,21 @@ void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory) {
   ls_ctx_destroy(own);
 }
 
+/* NULL when memory is short. */
+static json_t *code_json(const ls_train_memory_t *need) {
+  json_t *j = json_object();
+  for (int c = 0; j && c < LS_CODE_COUNT; c++)
+    if (json_object_set_new(j, ls_code_names[c], json_integer(need->code[c])) != 0) {
+      json_decref(j);
+      return NULL;
+    }
+  return j;
+}
+
 json_t *cli_memory_report(const cli_memory_t *m) {
   json_t *j = ls_record_json(&cli_memory_record, &m->need);
-  if (ls_record_put(j, &beside_record, m)) return j;
+  if (ls_record_put(j, &beside_record, m) && json_object_set_new(j, "code", code_json(&m->need)) == 0)
+    return j;
   json_decref(j);
   return NULL;
 }

@@ -17,7 +17,8 @@ typedef struct {
   bool convolutions;
   const char *precision;
 } network_t;
-/* On a host without products of a library, which are counted for each network (ls_train_memory_t.scratch_bytes, code). */
+/* On a host without products of a library, which are counted for each network (ls_train_memory_t.scratch_bytes
+ * and code). */
 static const network_t host_network = {.units = 64, .layers = 2, .batch = 8, .precision = "fp32"},
                        gpu_network = {.units = 512, .layers = 2, .batch = 512, .precision = "fp32"};
 
@@ -87,11 +88,13 @@ static void put(const runs_t *runs, ls_profile_key_t key, double bytes) {
   ls_profile_put_value(runs->probe->profile, ls_profile_key(text, key), bytes > 0 ? bytes : 0);
 }
 
-/* The middle one of three runs. */
-static bool run_middle(const runs_t *runs, const network_t *network, const char *backend, use_t *use) {
+/* The middle one of three runs of one rank. False too if the first needs no code `of` (LS_CODE_COUNT: any will do). */
+static bool run_middle(const runs_t *runs, const network_t *network, ls_code_t of, use_t *use) {
   use_t one[3];
-  for (int i = 0; i < LS_COUNT(one); i++)
-    if (!run(runs, network, backend, 1, &one[i])) return false;
+  for (int i = 0; i < LS_COUNT(one); i++) {
+    if (!run(runs, network, "cpu", 1, &one[i])) return false;
+    if (of < LS_CODE_COUNT && one[i].code[of] == 0) return false;
+  }
   double low = fmin(one[0].bytes, one[1].bytes), high = fmax(one[0].bytes, one[1].bytes);
   *use = one[0];
   use->bytes = fmax(low, fmin(high, one[2].bytes));
@@ -102,58 +105,60 @@ static void one_world(const runs_t *runs, const char *backend, int ranks, const 
   use_t use;
   const char *variant = ranks > 1 ? ls_transport_variant(backend) : "";
   const bool middle = ranks == 1 && network == &host_network;
-  if (middle ? run_middle(runs, network, backend, &use) : run(runs, network, backend, ranks, &use))
+  if (middle ? run_middle(runs, network, LS_CODE_COUNT, &use) : run(runs, network, backend, ranks, &use))
     put(runs, (ls_profile_key_t){LS_KEY_LIBRARIES, backend, variant, ranks}, use.bytes);
 }
 
-/* Trainings of one rank and, unless two share a product, one thread, each of which adds one part of code to those that are known. Of a part that each shape needs, many
- * shapes come first: there it outweighs what is needed once. */
+/* Networks that differ by one part of code, in one thread, unless two have to share a product. */
+enum { PLAIN, PRODUCTS, LOW, LOW_MANY, ODD, ODD_MANY, PACKED, CONVOLUTION, CONVOLUTION_MANY };
+static const network_t networks[] = {
+    [PLAIN] = {.units = 64, .layers = 2, .batch = 8, .threads = 1, .precision = "fp32"},
+    [PRODUCTS] = {.units = 64, .layers = 3, .batch = 64, .threads = 1, .precision = "fp32"},
+    [LOW] = {.units = 64, .layers = 2, .batch = 64, .threads = 1, .precision = "bf16"},
+    [LOW_MANY] = {.units = 40, .step = 4, .layers = 16, .batch = 64, .threads = 1, .precision = "bf16"},
+    [ODD] = {.units = 301, .step = 16, .layers = 2, .batch = 64, .threads = 1, .precision = "bf16"},
+    [ODD_MANY] = {.units = 301, .step = 16, .layers = 12, .batch = 64, .threads = 1, .precision = "bf16"},
+    [PACKED] = {.units = 256, .layers = 2, .batch = 64, .threads = 2, .precision = "bf16"},
+    [CONVOLUTION] =
+        {.units = 16, .layers = 1, .batch = 8, .threads = 1, .convolutions = true, .precision = "fp32"},
+    [CONVOLUTION_MANY] = {.units = 16,
+                          .step = 8,
+                          .layers = 8,
+                          .batch = 8,
+                          .threads = 1,
+                          .convolutions = true,
+                          .precision = "fp32"}};
+
+/* A part is the difference of two networks, less the parts above it in which they differ too. Of a part that each
+ * shape needs, many shapes come first: there it outweighs what is needed once. */
 static const struct {
   ls_code_t code;
-  network_t few, many; /* many: of a part that each shape needs; else without layers */
+  int with, without;
 } parts[] = {
-    {LS_CODE_PRODUCTS, {.units = 64, .layers = 3, .batch = 64, .threads = 1, .precision = "fp32"}, {0}},
-    {LS_CODE_LOW_EACH,
-     {.units = 64, .layers = 2, .batch = 64, .threads = 1, .precision = "bf16"},
-     {.units = 40, .step = 4, .layers = 16, .batch = 64, .threads = 1, .precision = "bf16"}},
-    {LS_CODE_LOW_ODD,
-     {.units = 301, .step = 16, .layers = 2, .batch = 64, .threads = 1, .precision = "bf16"},
-     {.units = 301, .step = 16, .layers = 12, .batch = 64, .threads = 1, .precision = "bf16"}},
-    {LS_CODE_LOW, {.units = 64, .layers = 2, .batch = 64, .threads = 1, .precision = "bf16"}, {0}},
-    {LS_CODE_LOW_PACKED, {.units = 256, .layers = 2, .batch = 64, .threads = 2, .precision = "bf16"}, {0}},
-    {LS_CODE_CONVOLUTION_EACH,
-     {.units = 16, .layers = 1, .batch = 8, .threads = 1, .precision = "fp32", .convolutions = true},
-     {.units = 16,
-      .step = 8,
-      .layers = 8,
-      .batch = 8,
-      .threads = 1,
-      .precision = "fp32",
-      .convolutions = true}},
-    {LS_CODE_CONVOLUTIONS,
-     {.units = 16, .layers = 1, .batch = 8, .threads = 1, .precision = "fp32", .convolutions = true},
-     {0}},
+    {LS_CODE_PRODUCTS, PRODUCTS, PLAIN},        {LS_CODE_LOW_EACH, LOW_MANY, LOW},
+    {LS_CODE_LOW_ODD, ODD_MANY, ODD},           {LS_CODE_LOW, LOW, PLAIN},
+    {LS_CODE_LOW_PACKED, PACKED, PLAIN},        {LS_CODE_CONVOLUTION_EACH, CONVOLUTION_MANY, CONVOLUTION},
+    {LS_CODE_CONVOLUTIONS, CONVOLUTION, PLAIN},
 };
 
 static void host_code(const runs_t *runs) {
   double known[LS_CODE_COUNT] = {0};
-  use_t base, few, many;
-  network_t without = host_network;
-  without.threads = 1;
-  if (!run_middle(runs, &without, "cpu", &base)) return;
-  for (int i = 0; i < LS_COUNT(parts); i++) {
+  use_t use[LS_COUNT(networks)];
+  bool measured[LS_COUNT(networks)] = {0};
+  for (int i = 0; i < LS_COUNT(parts) && !cli_stop_requested(); i++) {
     const ls_code_t c = parts[i].code;
-    if (!run(runs, &parts[i].few, "cpu", 1, &few) || few.code[c] == 0)
-      continue; /* not on this processor, or not by this library */
-    if (parts[i].many.layers > 0) {
-      if (!run(runs, &parts[i].many, "cpu", 1, &many)) continue;
-    } else
-      many = few, few = base;
-    known[c] = many.bytes - few.bytes;
+    const int with = parts[i].with, without = parts[i].without;
+    if (!measured[with]) measured[with] = run_middle(runs, &networks[with], c, &use[with]);
+    if (!measured[with]) continue; /* not on this processor, or not by this library */
+    if (!measured[without])
+      measured[without] = run_middle(runs, &networks[without], LS_CODE_COUNT, &use[without]);
+    if (!measured[without]) continue;
+    const double times = use[with].code[c] - use[without].code[c];
+    if (times <= 0) continue;
+    known[c] = use[with].bytes - use[without].bytes;
     for (int other = 0; other < LS_CODE_COUNT; other++)
-      if (other != (int)c) known[c] -= (many.code[other] - few.code[other]) * known[other];
-    known[c] /= many.code[c] - few.code[c];
-    if (known[c] < 0) known[c] = 0;
+      if (other != (int)c) known[c] -= (use[with].code[other] - use[without].code[other]) * known[other];
+    known[c] = fmax(known[c] / times, 0);
     put(runs, (ls_profile_key_t){LS_KEY_CODE, "cpu", ls_code_names[c]}, known[c]);
   }
 }

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { FORMAT_VERSION = 2, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
+/* Version 3: "libraries cpu" are without products of a library. */
+enum { FORMAT_VERSION = 3, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
 static const char format_name[] = "lockstep profile";
 
 static json_t *curve_json(const ls_profile_entry_t *curve) {

@@ -7,9 +7,9 @@
  * and NCCL on a GPU; program, MPI, BLAS and threads on a host. */
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
 
-/* Of code that was not measured: more than any part was seen to take. */
+/* Of code that was not measured: more than any part was seen to take; *assumed is then set. */
 static int64_t code_bytes(const ls_profile_t *profile, const ls_backend_t *backend,
-                          const ls_train_memory_t *need) {
+                          const ls_train_memory_t *need, bool *assumed) {
   static const double unmeasured_bytes[LS_CODE_COUNT] = {
       [LS_CODE_PRODUCTS] = 8 << 20,          [LS_CODE_LOW] = 4 << 20,       [LS_CODE_LOW_PACKED] = 4 << 20,
       [LS_CODE_LOW_EACH] = 128 << 10,        [LS_CODE_LOW_ODD] = 128 << 10, [LS_CODE_CONVOLUTIONS] = 8 << 20,
@@ -20,13 +20,15 @@ static int64_t code_bytes(const ls_profile_t *profile, const ls_backend_t *backe
     ls_profile_key(key, (ls_profile_key_t){LS_KEY_CODE, backend->name, ls_code_names[c]});
     double bytes = profile ? ls_profile_value(profile, key, -1) : -1;
     sum += (double)need->code[c] * (bytes < 0 ? unmeasured_bytes[c] : bytes);
+    *assumed |= bytes < 0 && need->code[c] > 0;
   }
   return (int64_t)sum;
 }
 
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           const ls_train_memory_t *need, bool *assumed) {
-  const int64_t more_bytes = (need ? need->scratch_bytes : 0) + code_bytes(profile, backend, need);
+  *assumed = false;
+  const int64_t more_bytes = (need ? need->scratch_bytes : 0) + code_bytes(profile, backend, need, assumed);
   char key[LS_PROFILE_KEY_BYTES];
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--) {
@@ -34,7 +36,7 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
     ls_profile_key(key, (ls_profile_key_t){LS_KEY_LIBRARIES, backend->name, variant, n});
     double bytes = ls_profile_value(profile, key, -1);
     if (bytes < 0) continue;
-    *assumed = n != ranks;
+    *assumed |= n != ranks;
     return (int64_t)bytes + more_bytes;
   }
   *assumed = true;

@@ -124,8 +124,8 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
 void ls_plan_release(ls_plan_t *plan);
 
 /* Memory of libraries in a rank's process, by the profile, with the scratch memory and the code that this run needs
- * (NULL: none). *assumed: the profile (which may be NULL) has no value for so many ranks, and a cautious allowance is
- * returned. */
+ * (NULL: none). *assumed: the profile (which may be NULL) has no value for so many ranks, or none for a part of that
+ * code, and a cautious allowance for it is returned. */
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           const ls_train_memory_t *need, bool *assumed);
 /* The peak of a rank on a device: its need plus *library_bytes, or, if that is more, the memory for reading

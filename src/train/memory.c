@@ -51,60 +51,64 @@ static bool same_code(const ls_schedule_t *s, const ls_task_t *a, const ls_sched
   return true;
 }
 
-/* All schedules of a rank, in the order in which they are counted. */
+/* A walk over the ops of two factors or more of a rank's programs; {.program = ..} stands before the first. */
 typedef struct {
-  const ls_program_t *program[2];
-} programs_t;
+  const ls_program_t *program[2]; /* may be NULL */
+  int p, member, next;
+  const ls_schedule_t *schedule;
+  const ls_task_t *task;
+} walk_t;
 
-/* Whether an earlier task needs the code of task t of member i of program p. */
-static bool has_code(const programs_t *all, int p, int i, int t) {
-  const ls_schedule_t *s = all->program[p]->member[i];
-  for (int q = 0; q <= p; q++)
-    for (int j = 0; all->program[q] && j < (q < p ? all->program[q]->count : i + 1); j++) {
-      const ls_schedule_t *r = all->program[q]->member[j];
-      int until = q == p && j == i ? t : r->task_count;
-      for (int u = 0; u < until; u++)
-        if (r->tasks[u].op && same_code(s, &s->tasks[t], r, &r->tasks[u])) return true;
+static bool walk(walk_t *w) {
+  for (; w->p < LS_COUNT(w->program); w->p++, w->member = 0)
+    for (; w->program[w->p] && w->member < w->program[w->p]->count; w->member++, w->next = 0) {
+      w->schedule = w->program[w->p]->member[w->member];
+      while (w->next < w->schedule->task_count) {
+        w->task = &w->schedule->tasks[w->next++];
+        if (w->task->op && w->task->in_count >= 2) return true;
+      }
     }
   return false;
 }
 
-static void add_scratch(const ls_device_scratch_t *one, bool known, ls_device_scratch_t *sum) {
-  static const bool each[LS_CODE_COUNT] = {
-      [LS_CODE_LOW_EACH] = true, [LS_CODE_LOW_ODD] = true, [LS_CODE_CONVOLUTION_EACH] = true};
-  ls_block_use_add(&sum->blocks, &one->blocks);
-  if (one->room_bytes > sum->room_bytes) sum->room_bytes = one->room_bytes;
-  for (int c = 0; c < LS_CODE_COUNT; c++)
-    if (!each[c])
-      sum->code[c] |= one->code[c];
-    else if (!known)
-      sum->code[c] += one->code[c];
+static bool seen(walk_t from, const walk_t *here) {
+  while (walk(&from) && from.task != here->task)
+    if (same_code(from.schedule, from.task, here->schedule, here->task)) return true;
+  return false;
 }
 
-/* Adds what the ops of program p hold. */
-static void hold_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
-                         const programs_t *all, int p, ls_device_scratch_t *sum) {
-  const ls_program_t *program = all->program[p];
-  if (!program || !backend->device || !backend->device->scratch) return;
-  for (int i = 0; i < program->count; i++)
-    for (int t = 0; t < program->member[i]->task_count; t++) {
-      const ls_schedule_t *s = program->member[i];
-      const ls_task_t *task = &s->tasks[t];
-      if (!task->op || task->in_count < 2) continue;
-      ls_tensor_t in[LS_TASK_TENSOR_MAX] = {0}, out[LS_TASK_TENSOR_MAX] = {0};
-      for (int k = 0; k < task->in_count; k++)
-        in[k].shape = s->tensors[task->in[k]].shape;
-      for (int k = 0; k < task->out_count; k++)
-        out[k].shape = s->tensors[task->out[k]].shape;
-      const ls_kernel_args_t args = {.attrs = &task->attrs,
-                                     .in = in,
-                                     .in_count = task->in_count,
-                                     .out = out,
-                                     .out_count = task->out_count};
-      const ls_device_scratch_t one = backend->device->scratch(options, task->op->name, &args);
-      const bool counted = one.code[LS_CODE_LOW_EACH] || one.code[LS_CODE_CONVOLUTION_EACH];
-      add_scratch(&one, counted && has_code(all, p, i, t), sum);
-    }
+static ls_device_scratch_t scratch_of(const ls_backend_t *backend, const ls_device_options_t *options,
+                                      const walk_t *w) {
+  ls_tensor_t in[LS_TASK_TENSOR_MAX] = {0}, out[LS_TASK_TENSOR_MAX] = {0};
+  for (int k = 0; k < w->task->in_count; k++)
+    in[k].shape = w->schedule->tensors[w->task->in[k]].shape;
+  for (int k = 0; k < w->task->out_count; k++)
+    out[k].shape = w->schedule->tensors[w->task->out[k]].shape;
+  const ls_kernel_args_t args = {.attrs = &w->task->attrs,
+                                 .in = in,
+                                 .in_count = w->task->in_count,
+                                 .out = out,
+                                 .out_count = w->task->out_count};
+  return backend->device->scratch(options, w->task->op->name, &args);
+}
+
+/* What the ops of both programs hold, each of the same shapes and attributes once. */
+static ls_device_scratch_t hold_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
+                                        const ls_program_t *train, const ls_program_t *eval) {
+  static const bool each[LS_CODE_COUNT] = {
+      [LS_CODE_LOW_EACH] = true, [LS_CODE_LOW_ODD] = true, [LS_CODE_CONVOLUTION_EACH] = true};
+  ls_device_scratch_t sum = {0};
+  if (!backend->device || !backend->device->scratch) return sum;
+  const walk_t first = {.program = {train, eval}};
+  for (walk_t w = first; walk(&w);) {
+    if (seen(first, &w)) continue;
+    const ls_device_scratch_t one = scratch_of(backend, options, &w);
+    ls_block_use_add(&sum.blocks, &one.blocks);
+    if (one.room_bytes > sum.room_bytes) sum.room_bytes = one.room_bytes;
+    for (int c = 0; c < LS_CODE_COUNT; c++)
+      sum.code[c] = each[c] ? sum.code[c] + one.code[c] : sum.code[c] | one.code[c];
+  }
+  return sum;
 }
 
 /* Shared memory of host ranks, which meet there, each group in its own. */
@@ -167,10 +171,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   }
   if (train) need->schedule_bytes = ls_run_book_bytes(train);
   if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
-  ls_device_scratch_t scratch = {0};
-  const programs_t all = {{train, eval}};
-  for (int p = 0; p < 2; p++)
-    hold_scratch(backend, options, &all, p, &scratch);
+  const ls_device_scratch_t scratch = hold_scratch(backend, options, train, eval);
   need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes;
   memcpy(need->code, scratch.code, sizeof need->code);
   if (computes_aside(train)) need->scratch_bytes += (int64_t)backend->side_bytes;

@@ -229,29 +229,32 @@ static void refused_files(void **state) {
       {"[]", "not a profile", LS_ERR_CORRUPT},
       {"{}", "not a profile", LS_ERR_CORRUPT},
       {"{\"format\": \"lockstep profile\"}", "\"version\" is not a whole number", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 3}", "version 3", LS_ERR_MISMATCH},
-      {"{\"format\": \"lockstep profile\", \"version\": 2}", "an object expected", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"times\": []}", "\"times\"",
+      {"{\"format\": \"lockstep profile\", \"version\": 4}", "version 4", LS_ERR_MISMATCH},
+      /* its "libraries cpu" are bytes of something else */
+      {"{\"format\": \"lockstep profile\", \"version\": 2}",
+       "profile of version 2, this program reads version 3; run lockstep probe", LS_ERR_MISMATCH},
+      {"{\"format\": \"lockstep profile\", \"version\": 3}", "an object expected", LS_ERR_CORRUPT},
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"times\": []}", "\"times\"",
        LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"times\": {\"a\": [1, 2]}}",
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"times\": {\"a\": [1, 2]}}",
        "\"a\"", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"times\": {\"a\": [1, 2, 3]}}",
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"times\": {\"a\": [1, 2, 3]}}",
        "not a time", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"times\": {\"\": [1, 1, 1]}}",
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"times\": {\"\": [1, 1, 1]}}",
        "not a key", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"curves\": {\"a\": []}}",
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"curves\": {\"a\": []}}",
        "a curve", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"curves\": {\"a\": [[1, 1, 1, "
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"curves\": {\"a\": [[1, 1, 1, "
        "\"1\"]]}}",
        "a curve", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"curves\": {\"a\": "
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"curves\": {\"a\": "
        "[[2,1,1,1],[1,1,1,1]]}}",
        "not ascending", LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"checksum\": \"0\"}", "altered",
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"checksum\": \"0\"}", "altered",
        LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {}, \"machine\": {}}", "duplicate",
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {}, \"machine\": {}}", "duplicate",
        LS_ERR_CORRUPT},
-      {"{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {\"cores\": 1e400}}",
+      {"{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {\"cores\": 1e400}}",
        "real number overflow", LS_ERR_CORRUPT},
   };
   for (int i = 0; i < LS_COUNT(rows); i++) {
@@ -269,7 +272,7 @@ static void refused_files(void **state) {
 static void described_by_hand(void **state) {
   capture_t *c = *state;
   const char text[] =
-      "{\"format\": \"lockstep profile\", \"version\": 2, \"machine\": {\"cpu_model\": \"X\"}, "
+      "{\"format\": \"lockstep profile\", \"version\": 3, \"machine\": {\"cpu_model\": \"X\"}, "
       "\"times\": {\"a\": [1, 1, 1]}}";
   snprintf(path, sizeof path, "%s/p.json", root);
   assert_int_equal(ls_file_write(c->ctx, path, text, sizeof text - 1), LS_OK);

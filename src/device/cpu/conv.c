@@ -156,8 +156,7 @@ void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, con
       : kind == LS_CPU_CONV_DX
           ? ls_cpu_gemm_block(false, false, false, p.block, p.depth, p.of, v.o, p.depth, laid)
           : ls_cpu_gemm_block(false, true, false, p.of, p.depth, p.block, v.o, laid, p.depth);
-  ls_block_use(&scratch->blocks, true, 0, block.front_bytes);
-  ls_block_use(&scratch->blocks, true, block.back_from_bytes, block.back_until_bytes);
+  ls_cpu_block_mark(&scratch->blocks, true, &block);
 }
 
 /* Calls fn for every part of the loop: begin is the part's number. */

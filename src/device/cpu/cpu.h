@@ -76,6 +76,11 @@ typedef struct {
 } ls_cpu_block_t;
 ls_cpu_block_t ls_cpu_gemm_block(bool low, bool transpose_a, bool transpose_b, int64_t m, int64_t n,
                                  int64_t k, int64_t lda, int64_t ldb, int64_t ldc);
+/* Marks them. */
+static inline void ls_cpu_block_mark(ls_block_use_t *use, bool all_threads, const ls_cpu_block_t *block) {
+  ls_block_use(use, all_threads, 0, block->front_bytes);
+  ls_block_use(use, all_threads, block->back_from_bytes, block->back_until_bytes);
+}
 /* Behind each product of the library in this thread: sees to it that malloc finds the block again for the next. */
 void ls_cpu_library_called(void);
 /* Behind what else the library may allocate in this thread: the next calls see to it once more. */

@@ -2,7 +2,7 @@
  * of memory, or, where packing would not pay, multiplies from the matrices themselves with a small workspace. Which of the
  * two, and how large blocks are, are its rules for one thread, the same in versions 2 and 3. They follow its source
  * (src/cpu/x64/gemm, gemm_driver.cpp and gemm_info.cpp); tests/device/test_cpu_blocks.c compares them with what the
- * library allocates. */
+ * library allocates. The names of its functions stand beside ours. */
 #include "device/cpu/cpu.h"
 
 #if defined(LS_HAVE_DNNL)
@@ -30,14 +30,17 @@ static bool multiple(int64_t value, int64_t of) {
   return value % of == 0;
 }
 
+/* FORCE_NOCOPY_THRESH of both checkers. */
 static bool thin(const product_t *p, double threshold) {
   return 1.0 / (double)p->m + 1.0 / (double)p->n >= threshold;
 }
 
+/* Sizes from which both checkers pack, whatever is transposed. */
 static bool large(const product_t *p) {
   return p->k >= DEEP && (p->m >= DEEP || p->n <= DEEP);
 }
 
+/* !nocopy_checker_avx512, where thresholds on leading dimensions and sizes were measured by the library's authors. */
 static bool packs_avx512(const product_t *p) {
   enum { FEW = 28, TINY = 16 };
   bool first_only = p->transpose_a && !p->transpose_b;
@@ -53,6 +56,7 @@ static bool packs_avx512(const product_t *p) {
   return p->m > FEW || (p->transpose_b && p->m < p->n);
 }
 
+/* !nocopy_checker_avx2 */
 static bool packs_avx2(const product_t *p) {
   if (thin(p, 0.0038)) return false;
   if (large(p)) return true;
@@ -61,16 +65,68 @@ static bool packs_avx2(const product_t *p) {
   return p->n > 16 && p->k > 2 && p->m > 64;
 }
 
+/* nocopy_checker, of other types than f32 */
 static bool packs_always(const product_t *p) {
   (void)p;
   return true;
 }
 
-static const rules_t avx512 = {4, 48, 8, 1, 9984, 384, 384, 384, 48, 24, 73984, packs_avx512};
-static const rules_t avx2 = {4, 24, 4, 1, 10000, 384, 192, 256, 48, 24, 16640, packs_avx2};
-static const rules_t avx = {4, 16, 4, 1, 4096, 96, 256, 256, 48, 24, 16640, packs_avx2};
-static const rules_t low_avx512 = {2, 48, 8, 1, 9984, 384, 768, 384, 48, 24, 0, packs_always};
-static const rules_t low_amx = {2, 32, 32, 32, 9984, 384, 768, 0, 0, 0, 0, packs_always};
+/* gemm_info_t::jit_init, of f32 and of bf16. */
+static const rules_t avx512 = {.word_bytes = 4,
+                               .unit_m = 48,
+                               .unit_n = 8,
+                               .unit_k = 1,
+                               .most_m = 9984,
+                               .most_n = 384,
+                               .most_k = 384,
+                               .whole_k = 384,
+                               .small_k = 48,
+                               .small_k_most_n = 24,
+                               .workspace_bytes = 73984,
+                               .packs = packs_avx512};
+static const rules_t avx2 = {.word_bytes = 4,
+                             .unit_m = 24,
+                             .unit_n = 4,
+                             .unit_k = 1,
+                             .most_m = 10000,
+                             .most_n = 384,
+                             .most_k = 192,
+                             .whole_k = 256,
+                             .small_k = 48,
+                             .small_k_most_n = 24,
+                             .workspace_bytes = 16640,
+                             .packs = packs_avx2};
+static const rules_t avx = {.word_bytes = 4,
+                            .unit_m = 16,
+                            .unit_n = 4,
+                            .unit_k = 1,
+                            .most_m = 4096,
+                            .most_n = 96,
+                            .most_k = 256,
+                            .whole_k = 256,
+                            .small_k = 48,
+                            .small_k_most_n = 24,
+                            .workspace_bytes = 16640,
+                            .packs = packs_avx2};
+static const rules_t low_avx512 = {.word_bytes = 2,
+                                   .unit_m = 48,
+                                   .unit_n = 8,
+                                   .unit_k = 1,
+                                   .most_m = 9984,
+                                   .most_n = 384,
+                                   .most_k = 768,
+                                   .whole_k = 384,
+                                   .small_k = 48,
+                                   .small_k_most_n = 24,
+                                   .packs = packs_always};
+static const rules_t low_amx = {.word_bytes = 2,
+                                .unit_m = 32,
+                                .unit_n = 32,
+                                .unit_k = 32,
+                                .most_m = 9984,
+                                .most_n = 384,
+                                .most_k = 768,
+                                .packs = packs_always};
 
 static int64_t at_most(int64_t value, int64_t most) {
   return value < most ? value : most;
@@ -80,6 +136,7 @@ static int64_t up_to(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+/* get_k_padd, of one thread */
 static int64_t depth_of(const rules_t *rules, int64_t k) {
   if (k <= rules->whole_k) return k > LEAST_K ? k : LEAST_K;
   return k < 2 * rules->most_k ? up_to((k + 1) / 2, rules->unit_k) : rules->most_k;

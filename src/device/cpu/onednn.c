@@ -388,8 +388,7 @@ static size_t part_scratch(const ls_cpu_onednn_t *o, const shape_key_t *key, boo
     const ls_cpu_block_t block = ls_cpu_gemm_block(true, key->product.transpose_a, key->product.transpose_b,
                                                    key->product.m, key->product.n, key->product.k,
                                                    key->product.lda, key->product.ldb, key->product.ldc);
-    ls_block_use(&scratch->blocks, shared, 0, block.front_bytes);
-    ls_block_use(&scratch->blocks, shared, block.back_from_bytes, block.back_until_bytes);
+    ls_cpu_block_mark(&scratch->blocks, shared, &block);
   }
   dnnl_primitive_desc_destroy(made);
   return bytes;
