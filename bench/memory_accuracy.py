@@ -18,7 +18,6 @@ import json
 import os
 import random
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,8 @@ import tempfile
 import time
 
 import plan_accuracy
+
+from arguments import above_zero, program
 
 GRID = [("mlp-medium", [32, 1024, 16384]), ("mlp-large", [8, 512, 4096]), ("784-1024-16", [64, 512]), ("lstm", [8, 64, 256]),
         ("gru", [8, 64, 256]), ("gpt-char", [2, 8]), ("encoder", [4, 16]), ("resnet18", [2, 4]), ("efficientnet-b0", [2, 4]),
@@ -131,18 +132,6 @@ def measured(args, folder, name, batch, section, precision):
                "libraries": row["memory"]["libraries"], "scratch": row["memory"]["scratch"],
                "survives": survives(command, row["bytes_per_device"] * args.limit // 100) if args.limit else None,
                "error": max(errors, key=abs)}
-
-
-def above_zero(text):
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is expected")
-    return int(text)
-
-
-def program(text):
-    if not shutil.which(text):
-        raise argparse.ArgumentTypeError(f"{text}: no program")
-    return os.path.abspath(shutil.which(text))
 
 
 def file_to_write(text):

@@ -50,34 +50,30 @@ train() {
     sed -n 's/.*"params_xxh3": "\([0-9a-f]*\)".*/\1/p' | grep . || { tail -n 2 "$work/err"; }
 }
 
-# compare NAME FILE ARGUMENTS...
-compare() {
-  local name=$1 file=$2 a b
-  shift 2
-  a=$(train "$old" "$work/old-$runs" "$file" "$@")
-  b=$(train "$new" "$work/new-$runs" "$file" "$@")
+# equal NAME A B: two hashes
+equal() {
   runs=$((runs + 1))
-  if [ "$a" = "$b" ] && [[ $a =~ ^[0-9a-f]{32}$ ]]; then
-    printf '%-58s %s\n' "$name" "$a"
+  if [ "$2" = "$3" ] && [[ $2 =~ ^[0-9a-f]{32}$ ]]; then
+    printf '%-58s %s\n' "$1" "$2"
   else
-    printf '%-58s DIFFERS: %s | %s\n' "$name" "$a" "$b"
+    printf '%-58s DIFFERS: %s | %s\n' "$1" "$2" "$3"
     failed=$((failed + 1))
   fi
 }
 
+# compare NAME FILE ARGUMENTS...: OLD and NEW
+compare() {
+  local name=$1 file=$2
+  shift 2
+  equal "$name" "$(train "$old" "$work/old-$runs" "$file" "$@")" "$(train "$new" "$work/new-$runs" "$file" "$@")"
+}
+
 # same NAME FILE ARGUMENTS...: NEW with and without a side lane
 same() {
-  local name=$1 file=$2 a b
+  local name=$1 file=$2
   shift 2
-  a=$(train "$new" "$work/off-$runs" "$file" "$@" --set parallel.side_lane=off)
-  b=$(train "$new" "$work/on-$runs" "$file" "$@" --set parallel.side_lane=on)
-  runs=$((runs + 1))
-  if [ "$a" = "$b" ] && [[ $a =~ ^[0-9a-f]{32}$ ]]; then
-    printf '%-58s %s\n' "$name" "$a"
-  else
-    printf '%-58s DIFFERS: %s | %s\n' "$name" "$a" "$b"
-    failed=$((failed + 1))
-  fi
+  equal "$name" "$(train "$new" "$work/off-$runs" "$file" "$@" --set parallel.side_lane=off)" \
+    "$(train "$new" "$work/on-$runs" "$file" "$@" --set parallel.side_lane=on)"
 }
 
 for backend in $backends; do

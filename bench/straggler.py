@@ -19,11 +19,12 @@ import collections
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+
+from arguments import above_zero, program
 
 CAUSES = ["input", "heat", "clock", "other load", "own work", "slower processor"]
 NOT_THE_RANK = {"other load", "slower processor"}
@@ -58,18 +59,6 @@ def cause(line):
 
 def counted(causes):
     return ", ".join(f"{n} {name}" for name, n in collections.Counter(causes).most_common()) or "none"
-
-
-def above_zero(text):
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is expected")
-    return int(text)
-
-
-def program(text):
-    if not shutil.which(text):
-        raise argparse.ArgumentTypeError(f"{text}: no program")
-    return os.path.abspath(shutil.which(text))
 
 
 def main():

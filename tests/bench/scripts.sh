@@ -1,5 +1,5 @@
 #!/bin/sh
-# The scripts of bench/ and scripts/interrupts.py refuse wrong arguments before they run anything: exit code 2 and one sentence.
+# The scripts of bench/ refuse wrong arguments before they run anything: exit code 2 and one sentence.
 set -eu
 . "$(dirname "$0")/../program/lib.sh"
 # refuses PATTERN SCRIPT ARGUMENT...
@@ -12,7 +12,7 @@ refuses() {
   grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from $script $*: $(cat "$work/err")"
 }
 export PYTHONDONTWRITEBYTECODE=1
-for script in bench/straggler.py scripts/interrupts.py; do
+for script in bench/straggler.py bench/interrupts.py; do
   refuses 'required' $script
   for count in 0 -1 many; do refuses "$count: a whole number above 0" $script "$program" -- $count; done
   refuses "$work/none: no program" $script "$work/none"

@@ -262,7 +262,7 @@ void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, c
   static const char *const names[LINEAR_COUNT] = {
       [LINEAR_Y] = "linear", [LINEAR_DX] = "linear_dx", [LINEAR_DWB] = "linear_dwb"};
   const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
-  const int64_t few_rows[LINEAR_COUNT] = {[LINEAR_Y] = few.y, [LINEAR_DX] = few.dx, [LINEAR_DWB] = few.dwb};
+  const int64_t own_rows[LINEAR_COUNT] = {[LINEAR_Y] = few.y, [LINEAR_DX] = few.dx, [LINEAR_DWB] = few.dwb};
   kind_t kind = LINEAR_Y;
   while (kind < LINEAR_COUNT && strcmp(op, names[kind]) != 0)
     kind++;
@@ -274,7 +274,7 @@ void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, c
                       .o = kind == LINEAR_Y ? second->dim[0] : width};
   if (first->dtype == LS_BF16 && ls_cpu_multiplies_bf16())
     low_scratch(options, kind, &p, scratch);
-  else if (p.n > few_rows[kind])
+  else if (p.n > own_rows[kind])
     library_scratch(options, kind, &p, scratch);
 }
 

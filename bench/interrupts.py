@@ -10,12 +10,13 @@ import collections
 import glob
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+from arguments import above_zero, program
 
 LIMIT_S = 60  # parallel.deadline_s after the signal, lockstep itself ends ranks that do not
 CONFIG = """
@@ -50,18 +51,6 @@ def interrupt(command, moment_s):
         print(f"SIGINT after {moment_s:.3f} s had no effect for {LIMIT_S} s: {' '.join(command)}", *threads_of(run.pid), sep="\n  ")
         run.kill()
         return run.wait() and "late", LIMIT_S
-
-
-def above_zero(text):
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text}: a whole number above 0 is expected")
-    return int(text)
-
-
-def program(text):
-    if not shutil.which(text):
-        raise argparse.ArgumentTypeError(f"{text}: no program")
-    return os.path.abspath(shutil.which(text))
 
 
 def main():
