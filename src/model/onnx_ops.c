@@ -134,6 +134,67 @@ static void emit_embedding(ls_onnx_t *o, const ls_graph_node_t *n, const char *o
   ls_onnx_op2(o, "Gather", ls_onnx_in(o, n, 1), ids, out);
 }
 
+/* 0 .. places - 1, and `shift` to each. */
+static const char *places_from(ls_onnx_t *o, int64_t places, int64_t shift) {
+  int64_t *place = ls_alloc_array(o->ctx, (size_t)places, sizeof *place);
+  if (!place) {
+    o->status = LS_ERR_MEMORY;
+    return "";
+  }
+  for (int64_t i = 0; i < places; i++)
+    place[i] = i + shift;
+  const char *name = ls_onnx_named(o, "places %lld from %lld", (long long)places, (long long)shift);
+  ls_onnx_initializer(o, name, LS_ONNX_INT64, 1, &places, place, sizeof *place);
+  ls_free(place);
+  return name;
+}
+
+/* The largest place, counted from 1, whose token is no padding. */
+static void emit_lengths(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const int64_t axis = 1;
+  ls_onnx_attr_int(o, "to", LS_ONNX_INT64);
+  const char *ids = ls_onnx_op1(o, "Cast", ls_onnx_in(o, n, 0), ls_onnx_temp(o));
+  const char *same = ls_onnx_op2(o, "Equal", ids, ls_onnx_ints(o, 1, &n->attrs.i[0]), ls_onnx_temp(o));
+  const char *other = ls_onnx_op1(o, "Not", same, ls_onnx_temp(o));
+  ls_onnx_attr_int(o, "to", LS_ONNX_INT64);
+  other = ls_onnx_op1(o, "Cast", other, ls_onnx_temp(o));
+  const char *places = places_from(o, ls_onnx_tensor(o, n, 0)->shape.dim[1], 1);
+  other = ls_onnx_op2(o, "Mul", other, places, ls_onnx_temp(o));
+  ls_onnx_attr_int(o, "keepdims", 0);
+  ls_onnx_attr_ints(o, "axes", 1, &axis);
+  ls_onnx_op1(o, "ReduceMax", other, out);
+}
+
+/* Whether place + shift `op` length, as bool (n, dim[1], ..) of `rank` dimensions. */
+static const char *places_where(ls_onnx_t *o, const char *op, const char *lengths, int64_t places,
+                                int64_t shift, int rank, const int64_t *dim) {
+  const int64_t column[] = {-1, 1};
+  const char *length = ls_onnx_reshape(o, lengths, 2, column, ls_onnx_temp(o));
+  const char *is = ls_onnx_op2(o, op, places_from(o, places, shift), length, ls_onnx_temp(o));
+  return ls_onnx_reshape(o, is, rank, dim, ls_onnx_temp(o));
+}
+
+static const char *where(ls_onnx_t *o, const char *is, const char *x, double otherwise, const char *out) {
+  return ls_onnx_node(o, "Where", 3, (const char *const[]){is, x, ls_onnx_scalar(o, otherwise)}, out);
+}
+
+/* The sum of the places before the length by their number, at least 1; or of the one that ends there. */
+static void emit_pool_valid(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const bool last = n->attrs.i[0] == 1;
+  const int64_t axis = 1, places = ls_onnx_tensor(o, n, 0)->shape.dim[1], each[] = {-1, places, 1},
+                column[] = {-1, 1};
+  const char *lengths = ls_onnx_in(o, n, 1);
+  const char *taken = places_where(o, last ? "Equal" : "Less", lengths, places, last, 3, each);
+  const char *x = where(o, taken, ls_onnx_in(o, n, 0), 0, ls_onnx_temp(o));
+  ls_onnx_attr_int(o, "keepdims", 0);
+  const char *sum = ls_onnx_op2(o, "ReduceSum", x, ls_onnx_ints(o, 1, &axis), last ? out : ls_onnx_temp(o));
+  if (last) return;
+  ls_onnx_attr_int(o, "to", LS_ONNX_FLOAT);
+  const char *count = ls_onnx_op1(o, "Cast", lengths, ls_onnx_temp(o));
+  count = ls_onnx_op2(o, "Max", count, ls_onnx_scalar(o, 1), ls_onnx_temp(o));
+  ls_onnx_op2(o, "Div", sum, ls_onnx_reshape(o, count, 2, column, ls_onnx_temp(o)), out);
+}
+
 /* How often the separator stands before a place, from the first row on to the last. */
 static void emit_segments(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
   const int64_t axis = 1;
@@ -271,12 +332,15 @@ static const char *causal_mask(ls_onnx_t *o, int64_t positions) {
   return name;
 }
 
+/* With lengths: keys from there on have no weight, and queries there give 0. */
 static void emit_attention(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const char *lengths = n->in_count > 2 ? ls_onnx_in(o, n, 2) : NULL;
   const ls_shape_t *qkv = &ls_onnx_tensor(o, n, 0)->shape;
   const int64_t heads = n->attrs.i[0], positions = qkv->dim[1], width = qkv->dim[2] / 3, each = width / heads;
   const int64_t apart[] = {-1, positions, 3 * heads, each}, forward[] = {0, 2, 1, 3},
                 keys_last[] = {0, 2, 3, 1};
-  const int64_t joined[] = {-1, positions, width}, axis = 2;
+  const int64_t joined[] = {-1, positions, width}, axis = 2, keys[] = {-1, 1, 1, positions},
+                queries[] = {-1, positions, 1};
   const char *all = ls_onnx_reshape(o, ls_onnx_in(o, n, 0), 4, apart, ls_onnx_temp(o)), *part[3];
   for (int64_t i = 0; i < 3; i++) {
     const int64_t begin = i * heads, end = begin + heads;
@@ -290,10 +354,15 @@ static void emit_attention(ls_onnx_t *o, const ls_graph_node_t *n, const char *o
       ls_onnx_op2(o, "Mul", part[0], ls_onnx_scalar(o, 1 / sqrt((double)each)), ls_onnx_temp(o));
   const char *scores = ls_onnx_op2(o, "MatMul", query, part[1], ls_onnx_temp(o));
   if (n->attrs.i[1]) scores = ls_onnx_op2(o, "Add", scores, causal_mask(o, positions), ls_onnx_temp(o));
+  if (lengths)
+    scores =
+        where(o, places_where(o, "Less", lengths, positions, 0, 4, keys), scores, -FLT_MAX, ls_onnx_temp(o));
   ls_onnx_attr_int(o, "axis", -1);
   const char *mixed =
       ls_onnx_op2(o, "MatMul", ls_onnx_op1(o, "Softmax", scores, ls_onnx_temp(o)), part[2], ls_onnx_temp(o));
-  ls_onnx_reshape(o, ls_onnx_transpose(o, mixed, 4, forward, ls_onnx_temp(o)), 3, joined, out);
+  mixed = ls_onnx_transpose(o, mixed, 4, forward, ls_onnx_temp(o));
+  mixed = ls_onnx_reshape(o, mixed, 3, joined, lengths ? ls_onnx_temp(o) : out);
+  if (lengths) where(o, places_where(o, "Less", lengths, positions, 0, 3, queries), mixed, 0, out);
 }
 
 /* Gate k there is gate order[k] here. The gates of the inputs are known, so they are what the operator gets, and its
@@ -369,6 +438,8 @@ static const struct {
             {&ls_op_take_position, emit_take_position},
             {&ls_op_embedding, emit_embedding},
             {&ls_op_segments, emit_segments},
+            {&ls_op_lengths, emit_lengths},
+            {&ls_op_pool_valid, emit_pool_valid},
             {&ls_op_conv2d, emit_conv2d},
             {&ls_op_rsqrt_eps, emit_nothing},
             {&ls_op_bn_apply, emit_bn_apply},
@@ -377,6 +448,7 @@ static const struct {
             {&ls_op_max_pool, emit_max_pool},
             {&ls_op_avg_pool, emit_avg_pool},
             {&ls_op_attention, emit_attention},
+            {&ls_op_attention_padded, emit_attention},
             {&ls_op_lstm_chain, emit_lstm},
             {&ls_op_gru_chain, emit_gru}};
 

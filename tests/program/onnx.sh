@@ -5,19 +5,20 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$work"
 
-# one NAME DIMS LOSS LAYERS: trains a little, exports
+# one NAME DIMS LOSS LAYERS [IDS]: trains a little, exports. IDS: samples are that many tokens, padded with 0 from any place on
 one() {
-  name=$1 dims=$2 loss=$3 layers=$4
+  name=$1 dims=$2 loss=$3 layers=$4 ids=${5:-0} pad=-1
+  [ "$ids" = 0 ] || pad=0
   cat >"$name.yaml" <<Y
-model: {input: [$(echo $dims | tr ' ' ,)], loss: $loss, layers: [$layers]}
+model: {input: [$(echo $dims | tr ' ' ,)], loss: $loss, pad: $pad, layers: [$layers]}
 data: {kind: csv, path: $name.csv, target: [class], normalize: true}
 train: {batch: 10, epochs: 1, checkpoint: {dir: $name}}
 parallel: {backend: cpu, threads: 1}
 Y
   inputs=1
   for dim in $dims; do inputs=$((inputs * dim)); done
-  awk -v n=$inputs -v whole=${5:-0} 'BEGIN { srand(7); for (i = 0; i < n; i++) printf "f%d,", i; print "class"
-    for (r = 0; r < 40; r++) { for (i = 0; i < n; i++) printf "%s,", whole ? int(whole * rand()) : 5 + 3 * rand(); print r % 3 } }' >"$name.csv"
+  awk -v n=$inputs -v ids="$ids" 'BEGIN { srand(7); for (i = 0; i < n; i++) printf "f%d,", i; print "class"
+    for (r = 0; r < 40; r++) { for (i = 0; i < n; i++) printf "%s,", ids ? i < r % (n + 1) ? int(ids * rand()) : 0 : 5 + 3 * rand(); print r % 3 } }' >"$name.csv"
   "$program" train "$name.yaml" --quiet >/dev/null 2>err || fail "$name: train: $(cat err)"
   cut -d, -f-$inputs "$name.csv" >"$name.x.csv"
   "$program" predict "$name.yaml" --checkpoint "$name" --input "$name.x.csv" --output "$name.y.jsonl" >/dev/null 2>err || fail "$name: predict: $(cat err)"
@@ -35,6 +36,10 @@ one image '8 7 3' cross-entropy '{conv2d: {filters: 4, stride: 2, activation: re
 one grouped '8 7 3' cross-entropy '{conv2d: {filters: 6, kernel: 5, padding: valid, activation: tanh}}, {group_norm: {groups: 3}}, {dense: {units: 3}}'
 one lstm-layers '6 4' cross-entropy '{lstm: {units: 5, layers: 2, bidirectional: true, dropout: 0.1}}, {dense: {units: 4, over: last, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
 one gru-layers '6 4' cross-entropy '{gru: {units: 5, bidirectional: true}}, {gru: {units: 7, output: last}}, {dense: {units: 3}}'
+one padded-mean '6' cross-entropy '{embedding: {size: 9, units: 8}}, positions, {attention: {heads: 2}}, {global_pool: {kind: mean}}, {dense: {units: 3}}' 9
+one padded-last '6' cross-entropy '{embedding: {size: 9, units: 8}}, {attention: {heads: 4, causal: true}}, layer_norm, {global_pool: {kind: last}}, {dense: {units: 3}}' 9
+one padded-lstm '6' cross-entropy '{embedding: {size: 9, units: 4}}, {lstm: {units: 5, layers: 2, output: last}}, {dense: {units: 3}}' 9
+one padded-gru '6' mse '{embedding: {size: 9, units: 4}}, {gru: {units: 5, output: last}}, {dense: {units: 1}}' 9
 # preset NAME KIND DIMS SIZES..: samples of KIND (the number of ids; 0: values)
 preset() {
   name=$1 ids=$2 dims=$3 sizes=$4
@@ -58,6 +63,7 @@ preset encoder 0 '6 50' ", width: 24, depth: 2, heads: 3, context: 6"
 preset gpt2 20 10 ", width: 32, depth: 2, heads: 4, context: 10, vocabulary: 20"
 preset bert-small 20 7 ", width: 32, depth: 2, heads: 4, context: 7, vocabulary: 20, classes: 2"
 preset bert-base 5 9 ", width: 32, depth: 1, heads: 4, context: 9, vocabulary: 5, classes: 2, separator: 3"
+preset bert-small-mlm 5 9 ", width: 32, depth: 2, heads: 4, context: 9, vocabulary: 5, pad: 4"
 for large in resnet18 efficientnet-b0; do
   preset $large 0 '64 64 3' ", image: 64, classes: 10"
 done
