@@ -5,6 +5,7 @@
 #include <lockstep/config.h>
 #include <lockstep/context.h>
 #include <lockstep/data.h>
+#include <lockstep/memory.h>
 #include <lockstep/status.h>
 #include <lockstep/train.h>
 #include <lockstep/version.h>

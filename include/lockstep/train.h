@@ -11,6 +11,7 @@
 
 #include <lockstep/config.h>
 #include <lockstep/data.h>
+#include <lockstep/memory.h>
 #include <stdbool.h>
 
 #ifdef __cplusplus
@@ -80,34 +81,6 @@ typedef struct {
   void *user;
   const char *trace_path; /* if not NULL, rank 0 writes a Chrome trace of the last steps there */
 } ls_train_hooks_t;
-
-enum { LS_TRAIN_CODES = 7 };
-/* Memory of one rank in bytes. The needs are computed from its schedules and samples, without the memory of
- * libraries. On a CPU the device's memory is the host's, and device_bytes covers everything. */
-typedef struct {
-  int64_t step_bytes; /* parameters, gradients, optimizer state, inputs and activations of a training step */
-  int64_t evaluation_bytes; /* the additional need of evaluation */
-  int64_t rounding_bytes;   /* allocations take whole pages of the device */
-  int64_t samples_bytes;    /* the samples, always in host memory, counted in every rank that uses them */
-  int64_t samples_ranks;    /* ranks of this node that share one copy of them */
-  int64_t staging_bytes;  /* host memory that a GPU copies from and to: inputs, stats, a state being saved */
-  int64_t log_bytes;      /* times of the run's steps, host memory */
-  int64_t schedule_bytes; /* the schedules themselves and their graphs, host memory */
-  int64_t decoding_bytes; /* rooms of the threads that decode images for each batch, host memory */
-  int64_t reading_bytes;  /* on a CPU: peak while files are read, before all else; 0 = no files */
-  int64_t exchange_bytes; /* shared memory in which the ranks of a host exchange gradients */
-  /* Scratch memory: of a CPU's kernels and of the library behind them, in all threads; of a GPU's side stream, the second
-   * set of workspaces. It counts as the libraries', so no sum below contains it. */
-  int64_t scratch_bytes;
-  /* How often it needs each part of the code that libraries make for a CPU. No bytes, and in no sum below: what they take
-   * is measured (docs/probe.md). */
-  int64_t code[LS_TRAIN_CODES];
-  int64_t device_bytes;      /* total need on the device */
-  int64_t host_bytes;        /* need in host memory if the device has memory of its own; 0 on a CPU */
-  int64_t device_used_bytes; /* at the end of the run: on a GPU all memory in use; on a CPU host_used_bytes */
-  int64_t host_used_bytes;   /* peak resident memory of the process; 0 = not readable */
-  int64_t device_total_bytes; /* of a GPU, as its runtime counts; 0 on a CPU */
-} ls_train_memory_t;
 
 typedef struct {
   int64_t params;

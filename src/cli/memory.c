@@ -16,6 +16,7 @@ static const ls_field_t need_rows[] = {
     BYTES(reading),
     BYTES(exchange),
     BYTES(scratch),
+    BYTES(side),
     BYTES(device),
     BYTES(host),
 };
@@ -63,7 +64,7 @@ void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory) {
 static json_t *code_json(const ls_train_memory_t *need) {
   json_t *j = json_object();
   for (int c = 0; j && c < LS_CODE_COUNT; c++)
-    if (json_object_set_new(j, ls_code_names[c], json_integer(need->code[c])) != 0) {
+    if (json_object_set_new(j, ls_code_name((ls_code_t)c), json_integer(need->code[c])) != 0) {
       json_decref(j);
       return NULL;
     }

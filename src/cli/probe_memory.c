@@ -52,9 +52,11 @@ static bool read_use(const char *out, const char *backend, cli_probe_t *probe, u
   double used = json_number_value(json_object_get(memory, "measured"));
   double own = json_number_value(json_object_get(memory, "device"));
   double capacity = json_number_value(json_object_get(memory, "capacity"));
-  use->bytes = used - own - json_number_value(json_object_get(memory, "scratch"));
+  use->bytes = used - own - json_number_value(json_object_get(memory, "scratch")) -
+               json_number_value(json_object_get(memory, "side"));
   for (int c = 0; c < LS_CODE_COUNT; c++)
-    use->code[c] = json_number_value(json_object_get(json_object_get(memory, "code"), ls_code_names[c]));
+    use->code[c] =
+        json_number_value(json_object_get(json_object_get(memory, "code"), ls_code_name((ls_code_t)c)));
   json_decref(report);
   ls_profile_key(key, (ls_profile_key_t){LS_KEY_CAPACITY, backend});
   if (capacity > 0) ls_profile_put_value(probe->profile, key, capacity);
@@ -159,7 +161,7 @@ static void host_code(const runs_t *runs) {
     for (int other = 0; other < LS_CODE_COUNT; other++)
       if (other != (int)c) known[c] -= (use[with].code[other] - use[without].code[other]) * known[other];
     known[c] = fmax(known[c] / times, 0);
-    put(runs, (ls_profile_key_t){LS_KEY_CODE, "cpu", ls_code_names[c]}, known[c]);
+    put(runs, (ls_profile_key_t){LS_KEY_CODE, "cpu", ls_code_name(c)}, known[c]);
   }
 }
 

@@ -14,6 +14,8 @@
 #include "base/base.h"
 #include "device/kernel.h"
 
+#include <lockstep/memory.h> /* ls_code_t */
+
 typedef struct ls_device ls_device_t;
 typedef struct ls_event ls_event_t;
 typedef struct ls_exec ls_exec_t; /* captured work, launched as one */
@@ -48,19 +50,6 @@ void ls_block_use(ls_block_use_t *use, bool all_threads, int64_t from_bytes, int
 void ls_block_use_add(ls_block_use_t *use, const ls_block_use_t *other);
 /* Of so many threads together. */
 int64_t ls_block_use_bytes(const ls_block_use_t *use, int threads);
-
-/* Code and tables of a library, which probe measures (docs/probe.md). */
-typedef enum {
-  LS_CODE_PRODUCTS,         /* of f32; once */
-  LS_CODE_LOW,              /* products of bf16; once */
-  LS_CODE_LOW_PACKED,       /* those that pack; once, beside LOW */
-  LS_CODE_LOW_EACH,         /* for each shape of a product of bf16 */
-  LS_CODE_LOW_ODD,          /* beside EACH, where rows or columns of the second factor are odd */
-  LS_CODE_CONVOLUTIONS,     /* once */
-  LS_CODE_CONVOLUTION_EACH, /* for each shape of a convolution and its gradients */
-  LS_CODE_COUNT
-} ls_code_t;
-extern const char *const ls_code_names[LS_CODE_COUNT];
 
 /* Memory of one op. */
 typedef struct {

@@ -3,13 +3,16 @@
 
 enum { WORD_BITS = 64, GRANULES = LS_BLOCK_WORDS * WORD_BITS };
 
-const char *const ls_code_names[LS_CODE_COUNT] = {[LS_CODE_PRODUCTS] = "products",
-                                                  [LS_CODE_LOW] = "bf16",
-                                                  [LS_CODE_LOW_PACKED] = "bf16-packed",
-                                                  [LS_CODE_LOW_EACH] = "bf16-each",
-                                                  [LS_CODE_LOW_ODD] = "bf16-odd",
-                                                  [LS_CODE_CONVOLUTIONS] = "convolutions",
-                                                  [LS_CODE_CONVOLUTION_EACH] = "convolution-each"};
+const char *ls_code_name(ls_code_t part) {
+  static const char *const names[LS_CODE_COUNT] = {[LS_CODE_PRODUCTS] = "products",
+                                                   [LS_CODE_LOW] = "bf16",
+                                                   [LS_CODE_LOW_PACKED] = "bf16-packed",
+                                                   [LS_CODE_LOW_EACH] = "bf16-each",
+                                                   [LS_CODE_LOW_ODD] = "bf16-odd",
+                                                   [LS_CODE_CONVOLUTIONS] = "convolutions",
+                                                   [LS_CODE_CONVOLUTION_EACH] = "convolution-each"};
+  return (unsigned)part < LS_CODE_COUNT ? names[part] : "";
+}
 
 static void mark(uint64_t *words, int64_t begin, int64_t end) {
   for (int64_t g = begin; g < end && g < GRANULES; g++)

@@ -17,7 +17,7 @@ static int64_t code_bytes(const ls_profile_t *profile, const ls_backend_t *backe
   char key[LS_PROFILE_KEY_BYTES];
   double sum = 0;
   for (int c = 0; need && c < LS_CODE_COUNT; c++) {
-    ls_profile_key(key, (ls_profile_key_t){LS_KEY_CODE, backend->name, ls_code_names[c]});
+    ls_profile_key(key, (ls_profile_key_t){LS_KEY_CODE, backend->name, ls_code_name((ls_code_t)c)});
     double bytes = profile ? ls_profile_value(profile, key, -1) : -1;
     sum += (double)need->code[c] * (bytes < 0 ? unmeasured_bytes[c] : bytes);
     *assumed |= bytes < 0 && need->code[c] > 0;
@@ -28,7 +28,8 @@ static int64_t code_bytes(const ls_profile_t *profile, const ls_backend_t *backe
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           const ls_train_memory_t *need, bool *assumed) {
   *assumed = false;
-  const int64_t more_bytes = (need ? need->scratch_bytes : 0) + code_bytes(profile, backend, need, assumed);
+  const int64_t more_bytes =
+      (need ? need->scratch_bytes + need->side_bytes : 0) + code_bytes(profile, backend, need, assumed);
   char key[LS_PROFILE_KEY_BYTES];
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--) {

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-_Static_assert((int)LS_CODE_COUNT == (int)LS_TRAIN_CODES, "code is counted as devices name it");
-
 /* Allocations of device memory as the backend makes them: large ones take whole pages, small ones share
  * pages. */
 typedef struct {
@@ -174,7 +172,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   const ls_device_scratch_t scratch = hold_scratch(backend, options, train, eval);
   need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes;
   memcpy(need->code, scratch.code, sizeof need->code);
-  if (computes_aside(train)) need->scratch_bytes += (int64_t)backend->side_bytes;
+  if (computes_aside(train)) need->side_bytes = (int64_t)backend->side_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
   if (!backend->host_memory || data->beside) need->staging_bytes += saved_bytes;

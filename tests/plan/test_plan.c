@@ -200,8 +200,9 @@ static void libraries_count_as_they_were_measured(void **state) {
   assert_int_equal(library_bytes, 5000);
   /* code as often as it is needed; what was not measured is allowed for */
   assert_int_equal(ls_profile_put_value(profile, "code ref bf16-each", 300), LS_OK);
-  ls_train_memory_t codes = {.scratch_bytes = 11, .code = {[LS_CODE_LOW_EACH] = 2}};
-  assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 1, &codes, &assumed), 5000 + 11 + 2 * 300);
+  ls_train_memory_t codes = {.scratch_bytes = 11, .side_bytes = 13, .code = {[LS_CODE_LOW_EACH] = 2}};
+  assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 1, &codes, &assumed),
+                   5000 + 11 + 13 + 2 * 300);
   assert_false(assumed);
   codes.code[LS_CODE_PRODUCTS] = 1;
   assert_in_range(ls_plan_libraries(profile, &ls_backend_ref, 1, &codes, &assumed), 4 << 20, 16 << 20);

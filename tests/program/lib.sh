@@ -53,6 +53,10 @@ rank_process() {
 field() {
   sed -n "s/^  \"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"
 }
+# member FILE OBJECT NAME: a scalar of a top-level object
+member() {
+  sed -n "/^  \"$2\": {/,/}/s/^    \"$3\": \([^,]*\),\{0,1\}\$/\1/p" "$1"
+}
 # below A B: true when A < B (decimals)
 below() {
   awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'

@@ -52,6 +52,9 @@ both() {
 for ranks in $world; do
   both dense --ranks "$ranks"
   grep -q '"device": "stand-in for a GPU' "$work/on.json" || fail "not on the stand-in: $(cat "$work/on.json")"
+  # the side stream's memory has a figure of its own
+  [ "$(member "$work/off.json" bytes_per_device side)" = 0 ] && [ "$(member "$work/on.json" bytes_per_device side)" = 1048576 ] ||
+    fail "memory of the side lane: $(member "$work/off.json" bytes_per_device side), $(member "$work/on.json" bytes_per_device side)"
   cp "$work/ref.json" "$work/whole.json"
   both conv --ranks "$ranks" --set train.accumulate=2
   both dense --ranks "$ranks" --set parallel.reproducible=true --set parallel.shards=4 --set data.resident=true

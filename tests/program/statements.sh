@@ -10,10 +10,6 @@ data: {kind: synthetic, samples: 400, validation: 0.25}
 train: {batch: 20, steps: 150}
 parallel: {backend: cpu, threads: 1}
 Y
-# member FILE OBJECT NAME: a number of an object of scalars
-member() {
-  sed -n "/^  \"$2\": {/,/}/s/^    \"$3\": \([^,]*\),\{0,1\}\$/\1/p" "$1"
-}
 
 # parts did not add up to the step
 "$program" train "$work/c.yaml" --quiet --json >"$work/train.json"
