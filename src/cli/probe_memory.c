@@ -22,14 +22,17 @@ typedef struct {
 static const network_t host_network = {.units = 64, .layers = 2, .batch = 8, .precision = "fp32"},
                        gpu_network = {.units = 512, .layers = 2, .batch = 512, .precision = "fp32"};
 
+/* On GPUs several ranks are monitored: each then captures its steps a second time, to time its waits for the others. */
 static void describe(const network_t *n, const char *backend, int ranks, char text[2048]) {
-  int at =
-      snprintf(text, 2048,
-               "data: {kind: synthetic, samples: 640, validation: 0.1}\n"
-               "train: {batch: %d, steps: 4, precision: %s}\n"
-               "parallel: {backend: %s, ranks: %d, threads: %d}\n"
-               "model: {input: [%s%d], loss: mse, layers: [",
-               n->batch, n->precision, backend, ranks, n->threads, n->convolutions ? "8, 8, " : "", n->units);
+  int at = snprintf(text, 2048,
+                    "data: {kind: synthetic, samples: 640, validation: 0.1}\n"
+                    "train: {batch: %d, steps: 4, precision: %s}\n"
+                    "parallel: {backend: %s, ranks: %d, threads: %d}\n"
+                    "%s"
+                    "model: {input: [%s%d], loss: mse, layers: [",
+                    n->batch, n->precision, backend, ranks, n->threads,
+                    n == &gpu_network && ranks > 1 ? "monitor: {dir: seen}\n" : "",
+                    n->convolutions ? "8, 8, " : "", n->units);
   for (int i = 0; i < n->layers; i++)
     at += n->convolutions
               ? snprintf(text + at, 2048 - (size_t)at, "{conv2d: {filters: %d, kernel: 3}}, ",

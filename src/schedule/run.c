@@ -129,7 +129,6 @@ void ls_run_destroy(ls_run_t *run) {
     if (run->slot[i].done_stream) backend->stream->destroy(run->slot[i].done_stream);
     if (run->slot[i].done) backend->stream->event_destroy(run->slot[i].done);
   }
-  if (run->watch) backend->stream->destroy(run->watch);
   for (int k = 0; k < run->program.count; k++)
     destroy_member(run, &run->member[k]);
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)

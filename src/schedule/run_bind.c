@@ -97,7 +97,6 @@ static ls_status_t create_events(ls_run_t *run, ls_run_member_t *m) {
   }
   ls_status_t status = find_fork_and_join(run, m, awaited);
   if (!status && m->waits) status = stream->event_create(run->device, false, &m->watched);
-  if (!status && m->waits && !run->watch) status = stream->create(run->device, LS_STREAM_ASYNC, &run->watch);
   for (int t = 0; t < s->task_count && !status; t++)
     if (awaited[t]) status = stream->event_create(run->device, false, &m->event[t]);
   return status;

@@ -76,7 +76,6 @@ struct ls_run {
   ls_run_member_t member[LS_PROGRAM_MEMBERS_MAX];
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */
-  ls_stream_t *watch;               /* LS_TIMED_WAITS: for events alone */
   int64_t watch_next_ns;            /* a launch from then on (ls_clock_ns) times its waits */
   int64_t start_ns;                 /* of the newest launch */
   int newest;                       /* the member of the most recent wait */

@@ -30,18 +30,20 @@ static ls_status_t wait_for_all(ls_run_t *run, ls_run_member_t *m, ls_stream_t *
 }
 
 /* A wait for other ranks begins when compute, and what they get of this rank, is done; it ends with what compute waits
- * for. The events stand on a stream of their own, so that no task runs later because of them. */
+ * for. The events stand on the stream that tells the host when the slot is done: no task runs later because of them, and no
+ * further stream takes memory of the device. */
 static ls_status_t watch_wait(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
   const int before = ls_run_watched(run, m->s, t);
   const ls_task_t *task = &m->s->tasks[t];
   const ls_stream_ops_t *stream = run->device->backend->stream;
+  ls_stream_t *watch = run->slot[slot].done_stream;
   if (before < 0) return LS_OK;
-  ls_status_t status = stream->wait(run->watch, m->event[before]);
+  ls_status_t status = stream->wait(watch, m->event[before]);
   for (int i = 0; i < task->wait_count && !status; i++)
-    status = wait_for_all(run, m, run->watch, &m->s->tasks[task->wait[i]]);
-  if (!status) status = stream->record(run->watch, m->slot[slot].from[t]);
-  if (!status) status = wait_for_all(run, m, run->watch, task);
-  return status ? status : stream->record(run->watch, m->slot[slot].until[t]);
+    status = wait_for_all(run, m, watch, &m->s->tasks[task->wait[i]]);
+  if (!status) status = stream->record(watch, m->slot[slot].from[t]);
+  if (!status) status = wait_for_all(run, m, watch, task);
+  return status ? status : stream->record(watch, m->slot[slot].until[t]);
 }
 
 static ls_status_t put(ls_run_t *run, ls_run_member_t *m, int slot, int t) {
@@ -85,13 +87,13 @@ static ls_status_t fork_lanes(ls_run_t *run, const ls_run_member_t *m) {
 }
 
 /* It also ends there: after this, compute has waited for every lane. */
-static ls_status_t join_lanes(ls_run_t *run, const ls_run_member_t *m, bool watched) {
+static ls_status_t join_lanes(ls_run_t *run, const ls_run_member_t *m, int slot, bool watched) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
   ls_status_t status = LS_OK;
   for (int lane = 0; lane < LS_LANE_COUNT && !status; lane++)
     if (m->joined[lane] >= 0) status = stream->wait(compute, m->event[m->joined[lane]]);
-  if (!status && watched) status = stream->record(run->watch, m->watched);
+  if (!status && watched) status = stream->record(run->slot[slot].done_stream, m->watched);
   if (!status && watched) status = stream->wait(compute, m->watched);
   return status;
 }
@@ -103,7 +105,7 @@ ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *m, int slot, bool watch
   if (!status) status = fork_lanes(run, m);
   for (int t = 0; t < m->s->task_count && !status; t++)
     status = issue_task(run, m, slot, t, watched);
-  if (!status) status = join_lanes(run, m, watched);
+  if (!status) status = join_lanes(run, m, slot, watched);
   return status;
 }
 

@@ -37,6 +37,10 @@ same() {
       fail "$1: $key $(field "$work/$1.json" $key), $2 $(field "$work/$2.json" $key)"
   done
 }
+# beside NAME: what the device held at the end, less what is predicted for every network
+beside() {
+  echo $(($(member "$work/$1.json" bytes_per_device measured) - $(member "$work/$1.json" bytes_per_device device) - $(member "$work/$1.json" bytes_per_device side)))
+}
 # both NETWORK ARGUMENT...: as ref on the lanes that cuda has
 both() {
   net=$1
@@ -55,6 +59,8 @@ for ranks in $world; do
   # the side stream's memory has a figure of its own
   [ "$(member "$work/off.json" bytes_per_device side)" = 0 ] && [ "$(member "$work/on.json" bytes_per_device side)" = 1048576 ] ||
     fail "memory of the side lane: $(member "$work/off.json" bytes_per_device side), $(member "$work/on.json" bytes_per_device side)"
+  [ "$(beside off)" = "$(beside on)" ] || fail "memory beside the prediction: $(beside off), with a side lane $(beside on)"
+  beside off >"$work/beside"
   cp "$work/ref.json" "$work/whole.json"
   both conv --ranks "$ranks" --set train.accumulate=2
   both dense --ranks "$ranks" --set parallel.reproducible=true --set parallel.shards=4 --set data.resident=true
@@ -112,6 +118,7 @@ train ref dense --set parallel.backend=ref $long
 for lane in "$off" "$on"; do
   train seen dense $long $lane --set monitor.dir="$work/seen"
   same seen ref
+  [ "$(beside seen)" = "$(cat "$work/beside")" ] || fail "a monitored rank takes $(beside seen) bytes beside the prediction, without $(cat "$work/beside")"
   for log in events events-1; do
     grep -q '^{"kind":"record",.*"exposed_comm_us":[0-9]' "$work/seen/$log.jsonl" || fail "$log: no exposed_comm_us: $(tail -2 "$work/seen/$log.jsonl")"
   done
