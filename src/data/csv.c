@@ -30,6 +30,8 @@ typedef struct {
   int64_t passed;      /* lines of the file between the header and the first row here */
   ls_labels_t *labels; /* of the chosen column; NULL: numbers alone */
   bool gaps;           /* cells may have no value: NaN */
+  bool fills;          /* .. if data.missing said so */
+  bool targets;        /* cells are targets, labels or not */
   bool dates;          /* without names, columns of dates become parts */
   ls_arena_t arena;
   column_t *columns;
@@ -236,12 +238,23 @@ static bool has_decimal_comma(const table_t *t, const ls_csv_cell_t *cell) {
   return ls_number_parse(text, cell->len, &unused) == LS_NUMBER_OK;
 }
 
+/* What helps where a number is needed. */
+static const char *remedy(const table_t *t, const column_t *c, const ls_csv_cell_t *cell) {
+  bool gap = ls_csv_is_gap(cell);
+  if (t->targets && gap) return ", and a target is never missing: remove the row";
+  if (t->fills && gap) return "; data.missing: mean fills it";
+  if (t->labels) return t->labels->numbers;
+  if (t->targets) return "; with loss: cross-entropy texts of one target column are classes";
+  return c->named ? "" : "; to leave the column out, name the ones to use";
+}
+
 static void refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell, ls_number_t fault) {
   char text[CELL_TEXT_BYTES];
   if (!speaks(t)) return;
   ls_text_shown(cell->text, cell->len, text, sizeof text);
   if (cell->len == 0)
-    ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed", c->shown);
+    ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed%s", c->shown,
+                remedy(t, c, cell));
   else if (ls_number_is_date(cell->text, cell->len))
     ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->shown, text);
   else if (fault == LS_NUMBER_RANGE)
@@ -255,23 +268,25 @@ static void refuse_cell(table_t *t, const column_t *c, const ls_csv_cell_t *cell
   else
     ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is not a finite number%s%s", c->shown, text,
                 memchr(cell->text, ',', cell->len) ? ", whose decimals follow a point" : "",
-                c->named ? "" : "; to leave the column out, name the ones to use");
+                remedy(t, c, cell));
 }
 
-/* A label's number into *value. */
+/* A label's number into *value. One that stands for no value is a label only if a checkpoint has it. */
 static ls_status_t read_label(table_t *t, const column_t *c, const ls_csv_cell_t *cell, double *value) {
   int64_t number = 0;
-  char shown[CELL_TEXT_BYTES];
+  char shown[CELL_TEXT_BYTES], why[LS_CSV_GAP_TEXT_BYTES];
   const char *name = cell_name(&t->arena, cell);
   if (!name) return LS_ERR_MEMORY;
   bool text =
       cell->len > 0 && strlen(name) + 1 > 1 && ls_text_utf8(name) && !memchr(cell->text, '\0', cell->len);
-  ls_status_t status = text ? ls_labels_add(t->labels, name, &number) : LS_ERR_DATA;
+  bool gap = ls_csv_is_label_gap(cell);
+  ls_status_t status =
+      text && (!gap || t->labels->closed) ? ls_labels_add(t->labels, name, &number) : LS_ERR_DATA;
   *value = (double)number;
   if (status != LS_ERR_DATA || !speaks(t)) return status == LS_ERR_DATA ? LS_OK : status;
   ls_text_shown(cell->text, cell->len, shown, sizeof shown);
-  if (cell->len == 0)
-    ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a label is needed", c->shown);
+  if (gap)
+    ls_csv_fail(&t->scan, cell, "column '%.200s': %s", c->shown, ls_csv_gap_text(cell, why));
   else if (!text)
     ls_csv_fail(&t->scan, cell, "column '%.200s': the label is not UTF-8", c->shown);
   else if (t->labels->closed)
@@ -298,16 +313,9 @@ static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells)
   return status;
 }
 
-static bool is_gap(const ls_csv_cell_t *cell) {
-  static const char *const texts[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
-  for (int i = 0; i < LS_COUNT(texts); i++)
-    if (cell->len == strlen(texts[i]) && memcmp(cell->text, texts[i], cell->len) == 0) return true;
-  return false;
-}
-
 static void read_date(table_t *t, const column_t *c, const ls_csv_cell_t *cell, double *row) {
   double part[LS_DATE_PARTS];
-  bool timed, gap = t->gaps && is_gap(cell),
+  bool timed, gap = t->gaps && ls_csv_is_gap(cell),
               good = gap || ls_number_date(cell->text, cell->len, part, &timed);
   char text[CELL_TEXT_BYTES];
   for (int k = 0; k < LS_DATE_PARTS && good; k++)
@@ -330,7 +338,7 @@ static ls_status_t read_row(table_t *t, double *row) {
     if (c->dated) read_date(t, c, &cell, row);
     if (c->place >= 0 && t->labels && t->labels->text) {
       if ((status = read_label(t, c, &cell, &row[c->place]))) return status;
-    } else if (c->place >= 0 && t->gaps && is_gap(&cell)) {
+    } else if (c->place >= 0 && t->gaps && ls_csv_is_gap(&cell)) {
       row[c->place] = NAN;
     } else if (c->place >= 0) {
       ls_number_t fault = ls_number_parse(cell.text, cell.len, &row[c->place]);
@@ -366,19 +374,39 @@ static ls_status_t read_rows(table_t *t) {
   return status == LS_OK && t->faults > 0 ? LS_ERR_DATA : status;
 }
 
-/* Whether labels are texts: looks at the first row without consuming it. */
-static ls_status_t look_at_labels(table_t *t) {
+/* The first label with a value, without consuming its row. *label stays as it is if there is none. */
+static ls_status_t first_label(const table_t *t, ls_csv_cell_t *label) {
   ls_csv_scan_t scan = t->scan;
-  ls_csv_cell_t cell = {0};
+  ls_csv_cell_t cell;
+  for (bool found = false; !found && !ls_csv_scan_done(&scan);)
+    for (int64_t i = 0; i == 0 || !cell.last; i++) {
+      ls_status_t status = ls_csv_scan_cell(&scan, &cell);
+      if (status != LS_OK) return status;
+      if (i >= t->count || t->columns[i].place < 0 || ls_csv_is_label_gap(&cell)) continue;
+      *label = cell;
+      found = true;
+    }
+  return LS_OK;
+}
+
+/* Whether labels are texts: as the first one with a value. Class numbers are so in other files, too. */
+static ls_status_t look_at_labels(table_t *t) {
+  ls_labels_t *l = t->labels;
+  ls_csv_cell_t label = {.text = NULL};
+  char shown[CELL_TEXT_BYTES];
   double unused;
-  ls_status_t status = LS_OK;
-  if (t->labels->closed) return LS_OK;
-  for (int64_t i = 0; i < t->count && status == LS_OK && !cell.last; i++) {
-    status = ls_csv_scan_cell(&scan, &cell);
-    if (status == LS_OK && t->columns[i].place >= 0)
-      t->labels->text = cell.len > 0 && ls_number_parse(cell.text, cell.len, &unused) == LS_NUMBER_BAD;
-  }
-  return status;
+  if (l->closed) return LS_OK;
+  ls_status_t status = first_label(t, &label);
+  if (status != LS_OK) return status;
+  l->text = label.text && ls_number_parse(label.text, label.len, &unused) == LS_NUMBER_BAD;
+  if (l->text || !label.text) return LS_OK;
+  ls_text_shown(label.text, label.len, shown, sizeof shown);
+  l->closed = true;
+  l->numbers = ls_arena_printf(l->arena,
+                               ", but the first label is one ('%s' in line %" PRId64
+                               " of %s): give class numbers alone, or texts alone",
+                               shown, label.line, t->scan.name);
+  return l->numbers ? LS_OK : LS_ERR_MEMORY;
 }
 
 static ls_status_t read_table(table_t *t, const ls_strings_t *want, bool trained,
@@ -449,7 +477,7 @@ free_header:
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except,
                         ls_matrix_t *out) {
-  table_t t = {.ctx = ctx};
+  table_t t = {.ctx = ctx, .targets = want && want->count > 0};
   return read_text(&t, name, text, size, delimiter, want, trained, except, out);
 }
 
@@ -463,13 +491,15 @@ ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text,
 ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
                                  char delimiter, const ls_data_config_t *config, const ls_strings_t *except,
                                  ls_matrix_t *out) {
-  table_t t = {
-      .ctx = ctx, .gaps = config->missing != LS_MISSING_ERROR, .dates = config->dates == LS_DATES_PARTS};
+  table_t t = {.ctx = ctx,
+               .gaps = config->missing != LS_MISSING_ERROR,
+               .fills = !config->columns_trained,
+               .dates = config->dates == LS_DATES_PARTS};
   return read_text(&t, name, text, size, delimiter, &config->columns, config->columns_trained, except, out);
 }
 
 ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                                const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out) {
-  table_t t = {.ctx = ctx, .labels = labels};
+  table_t t = {.ctx = ctx, .labels = labels, .targets = true};
   return read_text(&t, name, text, size, delimiter, want, false, NULL, out);
 }

@@ -137,3 +137,25 @@ ls_status_t ls_csv_scan_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
     return ls_csv_fail(s, cell, "a quote inside an unquoted cell: put the whole cell in quotes");
   return end_cell(s, cell);
 }
+
+bool ls_csv_is_gap(const ls_csv_cell_t *cell) {
+  static const char *const texts[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
+  for (int i = 0; i < LS_COUNT(texts); i++)
+    if (cell->len == strlen(texts[i]) && memcmp(cell->text, texts[i], cell->len) == 0) return true;
+  return false;
+}
+
+bool ls_csv_is_label_gap(const ls_csv_cell_t *cell) {
+  return ls_csv_is_gap(cell) && (cell->len == 0 || !cell->quoted);
+}
+
+const char *ls_csv_gap_text(const ls_csv_cell_t *cell, char buf[LS_CSV_GAP_TEXT_BYTES]) {
+  static const char remedy[] = "and a target is never missing: remove the row";
+  if (cell->len == 0)
+    snprintf(buf, LS_CSV_GAP_TEXT_BYTES, "empty cell where a label is needed, %s", remedy);
+  else
+    snprintf(buf, LS_CSV_GAP_TEXT_BYTES,
+             "'%.*s' stands for a missing value, %s, or put the cell in quotes if a class has this name",
+             (int)cell->len, cell->text, remedy);
+  return buf;
+}

@@ -36,6 +36,13 @@ bool ls_csv_scan_done(const ls_csv_scan_t *scan);
  * lone carriage return. */
 ls_status_t ls_csv_scan_cell(ls_csv_scan_t *scan, ls_csv_cell_t *cell);
 
+/* Whether a cell stands for no value: empty, NA, N/A, NaN, nan, null, ?. As a label: unless it is such a text in quotes. */
+bool ls_csv_is_gap(const ls_csv_cell_t *cell);
+bool ls_csv_is_label_gap(const ls_csv_cell_t *cell);
+/* Of such a label: what is wrong with it, and what helps. Returns buf. */
+enum { LS_CSV_GAP_TEXT_BYTES = 160 };
+const char *ls_csv_gap_text(const ls_csv_cell_t *cell, char buf[LS_CSV_GAP_TEXT_BYTES]);
+
 /* Reports LS_ERR_DATA at a cell (file:line:column, the line and a caret). */
 ls_status_t ls_csv_fail(const ls_csv_scan_t *scan, const ls_csv_cell_t *cell, const char *fmt, ...)
     LS_PRINTF(3, 4);

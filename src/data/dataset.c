@@ -345,10 +345,12 @@ static ls_status_t prepare_labels(const ls_data_config_t *config, const ls_data_
                                   ls_labels_t *labels) {
   bool numbers = config->classes_trained && config->labels.count == 0;
   bool images = config->kind == LS_DATA_IMAGES;
-  if (!images && (config->kind != LS_DATA_CSV || !want->classes || config->target.count != 1 || numbers))
-    return LS_OK;
-  *labels =
-      (ls_labels_t){.arena = &d->arena, .most = want->outputs, .text = images || config->labels.count > 0};
+  if (!images && (config->kind != LS_DATA_CSV || !want->classes || config->target.count != 1)) return LS_OK;
+  *labels = (ls_labels_t){.arena = &d->arena,
+                          .most = want->outputs,
+                          .text = images || config->labels.count > 0,
+                          .closed = !images && numbers,
+                          .numbers = ", but the model was trained on class numbers"};
   return config->labels.count > 0 ? ls_labels_give(labels, &config->labels) : LS_OK;
 }
 

@@ -37,6 +37,24 @@ static void numbers_follow_the_names(void **state) {
   said_close(&said);
 }
 
+/* The first label with a value says whether labels are texts, and quotes make a name of what stands for no value. */
+static void quoted_gaps_are_names(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  assert_int_equal(
+      open_labels(said.ctx, "x,kind\n1,\"NA\"\n2,oak\n3,\"?\"\n", NULL, (ls_strings_t){0}, false, &d), LS_OK);
+  assert_classes(d, 3, (const int32_t[]){1, 2, 0});
+  ls_dataset_close(d);
+  assert_int_equal(open_labels(said.ctx, "x,kind\n1,NA\n", NULL, (ls_strings_t)NAMES("NA", "oak"), true, &d),
+                   LS_OK);
+  assert_classes(d, 1, (const int32_t[]){0}); /* of a checkpoint that has such a class */
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
 static void a_checkpoint_keeps_its_numbers(void **state) {
   (void)state;
   said_t said;
@@ -84,10 +102,43 @@ static void refusals(void **state) {
        false,
        "t.csv:5:3: column 'kind': 'd' is label number 4, but the model's last layer has 3 units"},
       {"x,kind\n1,a\n2,\n", NULL, {0}, false, "t.csv:3:3: column 'kind': empty cell where a label is needed"},
+      {"x,kind\n1,\n2,a\n",
+       NULL,
+       {0},
+       false,
+       "t.csv:2:3: column 'kind': empty cell where a label is needed, and a target is never missing: remove "
+       "the row"},
+      {"x,kind\n1,NA\n2,\n3,a\n",
+       NULL,
+       {0},
+       false,
+       "t.csv:2:3: column 'kind': 'NA' stands for a missing value, and a target is never missing: remove the "
+       "row, or "
+       "put the cell in quotes if a class has this name"},
+      {"x,kind\n1,NA\n2,0\n3,1\n",
+       NULL,
+       {0},
+       false,
+       "t.csv:2:3: column 'kind': 'NA' is not a finite number, and a target is never missing: remove the "
+       "row"},
       {"x,kind\n1,a\n2,\xff\n", NULL, {0}, false, "column 'kind': the label is not UTF-8"},
-      {"x,kind\n1,0\n2,a\n", NULL, {0}, false, "t.csv:3:3: column 'kind': 'a' is not a finite number"},
+      {"x,kind\n1,\n2,0\n3,a\n",
+       NULL,
+       {0},
+       false,
+       "t.csv:4:3: column 'kind': 'a' is not a finite number, but the first label is one ('0' in line 3 of "},
+      {"x,kind\n1,0\n2,a\n", NULL, {0}, false, "give class numbers alone, or texts alone"},
+      {"x,kind\n1,0\n2,1\n",
+       "x,kind\n1,a\n2,b\n",
+       {0},
+       false,
+       "v.csv:2:3: column 'kind': 'a' is not a finite number"},
       {"x,kind\n1,b\n", NULL, NAMES("a"), true, "label 'b' is none of the 1 that the model was trained on"},
-      {"x,kind\n1,b\n", NULL, {0}, true, "t.csv:2:3: column 'kind': 'b' is not a finite number"},
+      {"x,kind\n1,b\n",
+       NULL,
+       {0},
+       true,
+       "t.csv:2:3: column 'kind': 'b' is not a finite number, but the model was trained on class numbers"},
   };
   said_t said;
   said_open(&said);
@@ -117,8 +168,11 @@ static void allocation_failures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers_follow_the_names), cmocka_unit_test(a_checkpoint_keeps_its_numbers),
-      cmocka_unit_test(numbers_stay_numbers),     cmocka_unit_test(refusals),
+      cmocka_unit_test(numbers_follow_the_names),
+      cmocka_unit_test(a_checkpoint_keeps_its_numbers),
+      cmocka_unit_test(numbers_stay_numbers),
+      cmocka_unit_test(quoted_gaps_are_names),
+      cmocka_unit_test(refusals),
       cmocka_unit_test(allocation_failures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

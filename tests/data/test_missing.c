@@ -68,8 +68,9 @@ static void refusals(void **state) {
   said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(open_gaps(said.ctx, LS_MISSING_ERROR, 2, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "t.csv:2:14: column 'b': empty cell where a number is needed");
-  assert_said(&said, "t.csv:3:12: column 'a': 'NA' is not a finite number");
+  assert_said(&said,
+              "t.csv:2:14: column 'b': empty cell where a number is needed; data.missing: mean fills it");
+  assert_said(&said, "t.csv:3:12: column 'a': 'NA' is not a finite number; data.missing: mean fills it");
 
   static const char none[] = "a,y\n,1\nNA,2\n", target[] = "a,y\n1,1\n2,\n";
   const ls_data_want_t want = {.inputs = 1, .outputs = 1};
@@ -85,7 +86,16 @@ static void refusals(void **state) {
   assert_said(&said, "n.csv: column 'a' has no value in the training part");
   config.path = file_make("m.csv", target, sizeof target - 1);
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "m.csv:3:3: column 'y': empty cell where a number is needed");
+  assert_said(&said,
+              "m.csv:3:3: column 'y': empty cell where a number is needed, and a target is never missing: "
+              "remove the row");
+  static const char names[] = "a,y\n1,1\n2,oak\n";
+  config.path = file_make("o.csv", names, sizeof names - 1);
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
+  assert_said(
+      &said,
+      "o.csv:3:3: column 'y': 'oak' is not a finite number; with loss: cross-entropy texts of one target "
+      "column are classes");
   files_remove();
   said_close(&said);
 }
