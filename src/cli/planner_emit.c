@@ -13,6 +13,7 @@ typedef struct {
   const ls_candidate_t *c;
   const char *const *words; /* of the command */
   const char *line;         /* the same for a shell */
+  const char *left_out;     /* of the plan */
   bool gpus, saves, more;   /* ranks than the plan's devices */
   int nodes, each;          /* how many, and the most ranks on one of them */
   bool even;                /* each has as many */
@@ -27,6 +28,7 @@ static void print_prediction(const job_t *job) {
   else
     cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", job->c->step.ns * 1e-3,
               job->c->step.low_ns * 1e-3, job->c->step.high_ns * 1e-3);
+  if (job->left_out) cli_print("# left out, and off here: %s, which only timing can price\n", job->left_out);
   if (!job->saves)
     cli_print("# train.checkpoint.dir is not set: nothing is saved, and a job that is ended begins again\n");
 }
@@ -173,6 +175,7 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
   if (more && ranks > 1) c = *widest(plan);
   if (more) c.devices = ranks;
   job_t job = {.c = &c,
+               .left_out = plan->left_out,
                .gpus = strcmp(plan->backend, "cuda") == 0,
                .saves = config->checkpoint.dir != NULL,
                .more = more,

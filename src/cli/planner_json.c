@@ -145,6 +145,7 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
                       o->known ? paying_json(&ownership_record, o, o->break_even_months) : json_null());
   json_object_set_new(j, "purchases", purchases_json(plan));
   json_object_set_new(j, "replayed", json_boolean(plan->replayed));
+  if (plan->left_out) json_object_set_new(j, "left_out", json_string(plan->left_out));
   json_object_set_new(j, "profile", planned->kept ? ls_json_text(planned->path) : json_null());
   json_object_set_new(j, "timed", json_integer(plan->timed));
   ls_arena_release(&arena);

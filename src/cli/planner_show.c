@@ -110,6 +110,11 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   if (plan->replayed)
     cli_print("for the machine of %s, which is not here: times from its rates, not from this network\n",
               cli_shown(planned->path));
+  if (plan->left_out)
+    cli_print(
+        "left out, and off in the plan's commands: %s: what it brings depends on the device, and only timing "
+        "tells\n",
+        plan->left_out);
   cli_print("%s parameters, global batch %lld, backend %s; all times predicted, 90 %% intervals\n\n",
             cli_count(plan->params), (long long)plan->batch, plan->backend);
   if (plan->shards)

@@ -150,6 +150,12 @@ static bool open_side_lane(const ls_planner_t *p) {
   return p->backend->side_bytes && !p->replay && p->config->parallel.side_lane == LS_SIDE_AUTO;
 }
 
+/* On a host the side lane has no effect, so nothing is left out. */
+static const char *left_out(const ls_planner_t *p) {
+  const bool out = p->replay && !p->backend->host_memory && p->config->parallel.side_lane == LS_SIDE_ON;
+  return out ? "parallel.side_lane" : NULL;
+}
+
 /* Adds what one strategy proposes for so many devices, by one transport. */
 static ls_status_t enumerate_strategy(enumeration_t *e, const ls_strategy_t *strategy) {
   const ls_planner_t *p = e->p;
@@ -341,6 +347,7 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
   measure_data(config, options, &p);
   plan.backend = p.backend->name;
   plan.replayed = p.replay;
+  plan.left_out = left_out(&p);
   plan.input = options->input;
   plan.precision = ls_math_names[config->train.precision];
   status = fill(&p, options, &plan);

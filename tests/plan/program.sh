@@ -146,6 +146,16 @@ grep -q 'would be chosen: .*; measured while other programs took 100 % of the pr
 "$program" plan "$config" --machine "$work/busy.json" --json >"$work/out" 2>"$work/err" || fail "the same as JSON"
 [ "$(field "$work/out" busy_share)" = 1.0 ] || fail "busy_share: $(field "$work/out" busy_share)"
 grep -q 'warning: the machine was busy' "$work/err" || fail "no warning beside JSON"
+# Nobody timed a side lane on a recorded GPU: what is on there is left out, and said.
+gpus=$source_dir/tests/machine/recorded/nvlink_4xh200.profile.json
+for side in on auto; do
+  for form in --json "--emit sbatch" ''; do
+    # shellcheck disable=SC2086 # words
+    "$program" plan "$config" --machine "$gpus" --set parallel.backend=cuda --set parallel.side_lane=$side $form >"$work/out" 2>"$work/err" || fail "plan for recorded GPUs: $(cat "$work/err")"
+    if grep -q 'left.out.*parallel.side_lane' "$work/out"; then said=on; else said=auto; fi
+    [ $said = $side ] || fail "side_lane $side, $form: $(cat "$work/out")"
+  done
+done
 # Reproducible: the schedules of shards are priced, and the rows' commands end in the same bits.
 all_priced() {
   plan "$work/bits.json" "$config" --set parallel.reproducible=true --set parallel.shards=4 --json

@@ -64,6 +64,36 @@ static void plan_on(recorded_t which, int batch, int devices_max, ls_plan_t *pla
   ls_profile_destroy(profile);
 }
 
+/* A side lane that is on was dropped without a word. */
+static void a_side_lane_is_left_out_and_said(void **state) {
+  (void)state;
+  static const struct {
+    recorded_t machine;
+    const char *backend;
+    ls_side_t side;
+    bool said;
+  } rows[] = {{RECORDED_NVLINK, "cuda", LS_SIDE_ON, true},
+              {RECORDED_NVLINK, "auto", LS_SIDE_ON, true},
+              {RECORDED_NVLINK, "cuda", LS_SIDE_AUTO, false},
+              {RECORDED_NVLINK, "cuda", LS_SIDE_OFF, false},
+              {RECORDED_CPU, "auto", LS_SIDE_ON, false}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_profile_t *profile = recorded_profile(rows[i].machine);
+    ls_config_t *config = study(512);
+    ls_plan_t plan;
+    const ls_plan_options_t options = {.replay = true, .samples = 65536, .no_crossover = true};
+    config->parallel.side_lane = rows[i].side;
+    config->parallel.backend = rows[i].backend;
+    if (ls_plan_make(ctx, config, profile, &options, &plan) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+    assert_int_equal(plan.left_out != NULL, rows[i].said);
+    for (int c = 0; c < plan.count; c++)
+      assert_false(plan.candidate[c].side_lane);
+    ls_plan_release(&plan);
+    ls_config_destroy(config);
+    ls_profile_destroy(profile);
+  }
+}
+
 static int choice_on(recorded_t which, int batch, int devices_max, const char *backend) {
   ls_plan_t plan;
   plan_on(which, batch, devices_max, &plan);
@@ -152,6 +182,7 @@ int main(void) {
       TEST(a_processor_is_planned_without_gpus),
       TEST(what_nvml_refused_does_not_stop_a_plan),
       TEST(a_gpu_that_is_not_there_is_refused),
+      TEST(a_side_lane_is_left_out_and_said),
   };
   return cmocka_run_group_tests_name("replay", tests, NULL, NULL);
 }
