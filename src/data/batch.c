@@ -115,17 +115,17 @@ ls_status_t ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *sp
   int64_t begin_ns = ls_clock_ns(), copied_ns = work->times.copy_ns;
   ls_status_t status = LS_OK;
   cursor_t cursor = cursor_make(d, spec);
-  int64_t step = unit / spec->accumulate, before = unit % spec->accumulate * spec->rows;
+  int64_t step = unit / spec->accumulate, first = spec->first + unit % spec->accumulate * spec->stride;
   int64_t begin = spec->origin + step * spec->global_batch, valid = spec->total_samples - begin;
   if (valid > spec->global_batch) valid = spec->global_batch;
   if (cursor.part_count == 0) valid = 0;
   float weight = valid > 0 ? (float)(1.0 / (double)valid) : 0.0f;
-  int64_t position = begin + spec->first + before;
+  int64_t position = begin + first;
 
   if (part == 0) put_step(d, spec, step, position, to->step);
   int64_t from, until;
   ls_pool_share(spec->rows, 1, part, parts, &from, &until);
-  int64_t real = (spec->count < valid - spec->first ? spec->count : valid - spec->first) - before, r = from;
+  int64_t real = valid - first, r = from;
   if (real > until) real = until;
   while (r < real && status == LS_OK) {
     uint64_t row[LS_ORDER_EACH_MAX];

@@ -257,13 +257,14 @@ typedef struct {
       row; /* (rows), or NULL: rows of the dataset, in the place of x and target, which are then not written */
 } ls_batch_t;
 
-/* The part of each global batch that this rank fills: `count` rows from `first`, as `accumulate`
- * micro-batches of `rows` = ceil(count / accumulate) rows; rows beyond count are padding. */
+/* The part of each global batch that this rank fills, in `accumulate` micro-batches: micro-batch m is the `rows` rows of the
+ * global batch from first + m * stride on. Rows beyond the end of the batch are padding. */
 typedef struct {
   ls_part_t part;
   uint64_t seed;
   bool shuffle; /* false: in part order (evaluation) */
-  int64_t global_batch, first, count, rows;
+  int64_t global_batch, first, rows;
+  int64_t stride; /* >= rows; without effect if accumulate is 1 */
   int accumulate;
   int64_t origin;        /* position of step 0; not 0, and possibly < 0, if a run continued with another
                           * batch size */

@@ -76,16 +76,15 @@ static bool fill_now(ls_loader_t *l, int64_t unit) {
 static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_spec_t *p, int64_t first_step,
                          int slot_count) {
   int64_t part = p->part == LS_PART_TRAIN ? d->train_count : d->validation_count, last;
+  int64_t stride = p->accumulate > 1 ? p->stride : p->rows;
   if (part < 1) return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: the part to load from is empty", d->source);
-  if (p->global_batch < 1 || p->first < 0 || p->count < 0 ||
-      (p->count > 0 && p->first > p->global_batch - p->count) || p->accumulate < 1 || p->rows < 0 ||
-      p->rows > INT64_MAX / p->accumulate || p->rows * p->accumulate < p->count || slot_count < 1 ||
-      first_step < 0 || p->total_samples < 0)
+  if (p->global_batch < 1 || p->first < 0 || p->rows < 0 || p->accumulate < 1 || stride < p->rows ||
+      stride > (INT64_MAX - p->first) / p->accumulate || slot_count < 1 || first_step < 0 ||
+      p->total_samples < 0)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
-                   "bad loader spec: rows %" PRId64 " to %" PRId64 " of a batch of %" PRId64
-                   " as %d x %" PRId64 " in %d slots from step %" PRId64,
-                   p->first, p->first + p->count, p->global_batch, p->accumulate, p->rows, slot_count,
-                   first_step);
+                   "bad loader spec: %d x %" PRId64 " rows of a batch of %" PRId64 " from row %" PRId64
+                   " on, %" PRId64 " apart, in %d slots from step %" PRId64,
+                   p->accumulate, p->rows, p->global_batch, p->first, stride, slot_count, first_step);
   if (__builtin_mul_overflow(p->total_steps, p->global_batch, &last) ||
       __builtin_mul_overflow(p->total_steps, p->accumulate, &last))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " steps of %" PRId64 " samples are too many",

@@ -41,11 +41,14 @@ typedef struct {
   ls_run_t *run;        /* NULL: not bound */
 } ls_step_t;
 
-/* A rank's part of each global batch: `count` rows from `first`, as `accumulate` micro-batches of `rows` (the
- * rest is padding). Reproducible: micro-batches are shards, and the last ones may have no row at all; `first`
- * is then beyond the batch. */
+/* A rank's part of each global batch. The batch is cut into train.accumulate micro-batches first, and all ranks share
+ * each of them, so that a micro-batch has the same samples for any number of ranks. Micro-batch m of this rank is the
+ * `rows` rows of the global batch from first + m * stride on; those beyond the end of the batch are padding. A rank for
+ * which a micro-batch has no row computes one row of padding. Reproducible: micro-batches are whole shards, of which the
+ * rank has the next `accumulate`; `first` may be beyond the batch. */
 typedef struct {
-  int64_t first, count, rows;
+  int64_t first, rows, stride;
+  int64_t count; /* of a full global batch, without padding */
   int accumulate;
 } ls_engine_share_t;
 /* If the ranks cannot share a step (see below), there is no share. */

@@ -1,29 +1,37 @@
-/* The share of one rank in a step: rows of the global batch as micro-batches. In a reproducible step the
- * batch is first cut into parallel.shards equal micro-batches, and ranks take whole ones. The contents of a
- * shard, and the shapes that compute it, then do not depend on the number of ranks. */
+/* The share of one rank in a step. The global batch is first cut into equal micro-batches, whose samples do not depend on
+ * the number of ranks; then all ranks share each of them. In a reproducible step the micro-batches are parallel.shards
+ * shards, and ranks take whole ones: then the shapes that compute a shard do not depend on the ranks either. */
 #include "engine/engine.h"
 
+/* Rows of a full batch in all micro-batches of the share. */
+static int64_t count_rows(const ls_engine_share_t *s, int64_t batch) {
+  int64_t left = batch > s->first ? batch - s->first : 0, whole = left / s->stride, rest = left % s->stride;
+  if (whole >= s->accumulate) return s->accumulate * s->rows;
+  return whole * s->rows + (rest < s->rows ? rest : s->rows);
+}
+
 void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share) {
-  int64_t batch = config->train.batch;
-  if (!config->parallel.reproducible) {
-    ls_share(batch, rank, world_size, &share->first, &share->count);
-    share->accumulate = (int)config->train.accumulate;
-    share->rows = (share->count + share->accumulate - 1) / share->accumulate;
-    return;
-  }
-  int64_t shards = config->parallel.shards, own = shards / world_size, rows = (batch + shards - 1) / shards;
-  int64_t first = rank * own * rows, until = first + own * rows < batch ? first + own * rows : batch;
+  const bool shards = config->parallel.reproducible;
+  const int64_t batch = config->train.batch,
+                parts = shards ? config->parallel.shards : config->train.accumulate;
+  const int64_t whole = (batch + parts - 1) / parts, own = shards ? parts / world_size : parts;
+  int64_t first, rows = whole;
+  if (shards)
+    first = rank * own * whole;
+  else
+    ls_share(whole, rank, world_size, &first, &rows);
+  if (rows == 0) first = batch;
   *share = (ls_engine_share_t){
-      .first = first, .count = until > first ? until - first : 0, .rows = rows, .accumulate = (int)own};
+      .first = first, .rows = rows > 0 ? rows : 1, .stride = whole, .accumulate = (int)own};
+  share->count = count_rows(share, batch);
 }
 
 int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int world_size) {
   enum { EVAL_ROWS_MIN = 64, EVAL_ROWS_MAX = 1024 };
-  ls_engine_share_t share; /* the largest */
-  ls_engine_share(config, 0, world_size, &share);
   bool reproducible = config->parallel.reproducible;
+  int64_t parts = reproducible ? config->parallel.shards : world_size;
   int64_t per_rank = reproducible ? samples : (samples + world_size - 1) / world_size;
-  int64_t rows = reproducible ? share.rows : share.count;
+  int64_t rows = (config->train.batch + parts - 1) / parts;
   if (rows > EVAL_ROWS_MAX) rows = EVAL_ROWS_MAX;
   if (rows < EVAL_ROWS_MIN) rows = EVAL_ROWS_MIN;
   return per_rank < rows ? per_rank : rows;

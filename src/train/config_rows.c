@@ -29,8 +29,9 @@ static const ls_option_t train_rows[] = {
             "optimizer, statistics and losses stay fp32. fp16 multiplies the loss by a scale, and skips and "
             "counts the steps in which a gradient overflows."),
     ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = LS_ACCUMULATE_MAX, .initial = "1",
-        .help = "Number of micro-batches into which each rank splits its share of a step; their "
-                "gradients are added up."),
+        .help =
+            "Number of micro-batches into which the global batch is cut; the ranks share each of them. Their "
+            "gradients are added up."),
     ROW(LS_OPT_FLOAT, ls_train_config_t, clip_norm, .min = 0, .max = 1e30, .initial = "0",
         .help = "Largest norm of the whole gradient. A larger gradient is scaled down to this "
                 "norm; 0 = off."),

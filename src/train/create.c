@@ -264,15 +264,17 @@ static void take_config(ls_trainer_t *t, const ls_config_t *config) {
 /* Micro-batches without a row cost as much as others, and add nothing. */
 static void warn_of_padding(const ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
+  const int64_t batch = t->config->train.batch;
+  const int64_t most = batch / comm->size; /* of so many, each has a row for every rank */
+  if (t->config->parallel.reproducible || comm->rank > 0 || t->config->train.accumulate <= most) return;
   ls_engine_share_t least;
   ls_engine_share(t->config, comm->size - 1, comm->size, &least);
-  if (t->config->parallel.reproducible || comm->rank > 0 || least.accumulate <= least.count) return;
+  const int64_t filled = (least.count + least.rows - 1) / least.rows;
   ls_log(t->ctx, LS_LOG_WARN,
-         "train.accumulate is %d, but a rank has %lld of the %lld rows of a batch: %lld micro-batches of "
-         "every step "
-         "hold nothing but padding; lower train.accumulate to %lld",
-         least.accumulate, (long long)least.count, (long long)t->config->train.batch,
-         (long long)(least.accumulate - least.count), (long long)least.count);
+         "train.accumulate is %d, but a rank has %lld of the %lld rows of a batch: %lld of its micro-batches "
+         "in every step hold nothing but padding; lower train.accumulate to %lld",
+         least.accumulate, (long long)least.count, (long long)batch, (long long)(least.accumulate - filled),
+         (long long)most);
 }
 
 /* The rules of the configuration for this world. */

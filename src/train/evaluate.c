@@ -182,7 +182,6 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
   ls_loader_spec_t spec = {.part = part,
                            .seed = (uint64_t)t->config->train.seed,
                            .global_batch = rows,
-                           .count = rows,
                            .rows = rows,
                            .accumulate = 1,
                            .total_samples = samples,

@@ -28,7 +28,6 @@ ls_status_t ls_trainer_ranges(ls_trainer_t *t, int64_t samples, ls_arena_t *aren
   const ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
                                  .seed = (uint64_t)t->config->train.seed,
                                  .global_batch = rows,
-                                 .count = rows,
                                  .rows = rows,
                                  .accumulate = 1,
                                  .total_samples = samples,

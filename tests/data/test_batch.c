@@ -9,12 +9,15 @@ static float rate(void *user, int64_t step) {
   return *(float *)user * (float)(step + 1);
 }
 
-typedef struct {
-  int64_t first, count;
-} share_t;
-
-static share_t share_of(int64_t batch, int rank, int ranks) {
-  return (share_t){batch * rank / ranks, batch * (rank + 1) / ranks - batch * rank / ranks};
+/* A rank's part of each micro-batch. One without rows computes padding from beyond the batch. */
+static void take_share(ls_loader_spec_t *spec, int rank, int ranks) {
+  int64_t whole = (spec->global_batch + spec->accumulate - 1) / spec->accumulate;
+  spec->stride = whole;
+  spec->first = whole * rank / ranks;
+  spec->rows = whole * (rank + 1) / ranks - spec->first;
+  if (spec->rows > 0) return;
+  spec->first = spec->global_batch;
+  spec->rows = 1;
 }
 
 /* Fills all ranks' batches of a step; seen[row] counts real rows; checks targets, weights,
@@ -26,24 +29,21 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_spec_t spec, int64_t s
   spec.lr_user = &lr;
   int64_t padding = ls_dataset_row(d, spec.part, 0);
   for (int rank = 0; rank < ranks; rank++) {
-    share_t s = share_of(spec.global_batch, rank, ranks);
-    spec.first = s.first;
-    spec.count = s.count;
-    spec.rows = (s.count + spec.accumulate - 1) / spec.accumulate;
+    take_share(&spec, rank, ranks);
     for (int a = 0; a < spec.accumulate; a++) {
       memory_t m, untouched;
       ls_batch_t to = batch_of(&m);
       memset(&untouched, 0x7b, sizeof untouched);
       ls_batch_fill(d, &spec, step * spec.accumulate + a, &to);
       for (int64_t r = 0; r < spec.rows; r++) {
-        int64_t row = (int64_t)m.x[r * BATCH_INPUTS], of_rank = a * spec.rows + r;
+        int64_t row = (int64_t)m.x[r * BATCH_INPUTS], of_batch = spec.first + a * spec.stride + r;
         for (int j = 0; j < BATCH_INPUTS; j++)
           assert_true(m.x[r * BATCH_INPUTS + j] == (float)(row + 1000 * j));
         if (d->classes)
           assert_int_equal(m.target.label[r], row);
         else
           assert_true(m.target.real[r] == 2.0f * (float)row);
-        bool real = of_rank < s.count && step * spec.global_batch + s.first + of_rank < spec.total_samples;
+        bool real = of_batch < spec.global_batch && step * spec.global_batch + of_batch < spec.total_samples;
         if (real)
           seen[row]++;
         else
@@ -52,7 +52,7 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_spec_t spec, int64_t s
         weights += (double)m.weight[r];
       }
       assert_int_equal(m.step[0].seed, spec.seed);
-      assert_int_equal(m.step[0].position, step * spec.global_batch + s.first + a * spec.rows);
+      assert_int_equal(m.step[0].position, step * spec.global_batch + spec.first + a * spec.stride);
       assert_true(m.step[0].lr == 0.5f * (float)(step + 1));
       assert_memory_equal(m.x + spec.rows * BATCH_INPUTS, untouched.x, FENCE * BATCH_INPUTS * sizeof(float));
       assert_memory_equal(&m.target.real[spec.rows], untouched.weight, FENCE * sizeof(float));
@@ -73,8 +73,8 @@ static void test_row_numbers(void **state) {
     ls_loader_spec_t spec = {.seed = 5,
                              .global_batch = 50, /* reaches over more than an epoch */
                              .first = 3,
-                             .count = 41,
                              .rows = 21,
+                             .stride = 27, /* the last row is beyond the batch */
                              .accumulate = 2,
                              .total_samples = 340,
                              .total_steps = 7};
@@ -163,21 +163,18 @@ static void test_stream_is_the_same_for_any_world(void **state) {
   for (int ranks = 1; ranks <= 5; ranks++)
     for (int64_t step = 0; step < 10; step++)
       for (int rank = 0; rank < ranks; rank++) {
-        share_t s = share_of(12, rank, ranks);
         ls_loader_spec_t spec = {.seed = 5,
                                  .shuffle = true,
                                  .global_batch = 12,
-                                 .first = s.first,
-                                 .count = s.count,
-                                 .rows = s.count,
                                  .accumulate = 1,
                                  .total_samples = 120,
                                  .total_steps = 10};
+        take_share(&spec, rank, ranks);
         memory_t m;
         ls_batch_t to = batch_of(&m);
         ls_batch_fill(d, &spec, step, &to);
-        for (int64_t r = 0; r < s.count; r++) {
-          float *at = &stream[step * 12 + s.first + r];
+        for (int64_t r = 0; r < spec.rows; r++) {
+          float *at = &stream[step * 12 + spec.first + r];
           if (ranks == 1) *at = m.x[r * BATCH_INPUTS];
           assert_true(*at == m.x[r * BATCH_INPUTS]);
         }
@@ -201,7 +198,6 @@ static void test_part_order_without_shuffle(void **state) {
   ls_dataset_t *d = counting_dataset(said.ctx, 20, BATCH_INPUTS, 0.5, false);
   ls_loader_spec_t spec = {.part = LS_PART_VALIDATION,
                            .global_batch = 4,
-                           .count = 4,
                            .rows = 4,
                            .accumulate = 1,
                            .total_samples = 10,
@@ -230,8 +226,8 @@ static void test_padding_only(void **state) {
   ls_loader_spec_t spec = {.seed = 5,
                            .shuffle = true,
                            .global_batch = 4,
-                           .count = 4,
                            .rows = 2,
+                           .stride = 2,
                            .accumulate = 2,
                            .total_samples = 5,
                            .total_steps = 2};
@@ -239,7 +235,6 @@ static void test_padding_only(void **state) {
   assert_true(fill_ranks(d, spec, 2, 1, seen) == 0.0);
   for (int i = 0; i < 5; i++)
     assert_int_equal(seen[i], 0);
-  spec.count = 0;
   spec.first = 4;
   memory_t m;
   ls_batch_t to = batch_of(&m);

@@ -176,7 +176,6 @@ static void fill(const ls_dataset_t *d, int64_t step, int ranks, uint8_t x[6 * T
                              .shuffle = true,
                              .global_batch = 6,
                              .first = first,
-                             .count = count,
                              .rows = count,
                              .accumulate = 1,
                              .total_samples = 6000,

@@ -54,7 +54,6 @@ static ls_loader_spec_t spec_of(int64_t origin) {
   return (ls_loader_spec_t){.seed = 5,
                             .shuffle = true,
                             .global_batch = BATCH,
-                            .count = BATCH,
                             .rows = BATCH,
                             .accumulate = 1,
                             .origin = origin,
@@ -78,14 +77,14 @@ static void samples_depend_on_the_position_alone(void **state) {
       LS_OK);
   assert_true(whole.step.mean[2] == (float)(255 * 0.75) && whole.step.scale[1] == (float)(1 / (255 * 0.5)));
   for (int rank = 0; rank < 3; rank++) {
-    spec.first = rank * BATCH / 3;
-    spec.count = BATCH / 3;
+    spec.first = rank * BATCH / 6;
     spec.rows = BATCH / 6;
+    spec.stride = BATCH / 2;
     spec.accumulate = 2;
     ls_filler_t *filler;
     assert_int_equal(ls_filler_create(said.ctx, d, 1 + rank, &filler), LS_OK);
     for (int m = 0; m < 2; m++) {
-      ls_batch_t to = batch_at(&parts, (int)(spec.first + m * spec.rows));
+      ls_batch_t to = batch_at(&parts, (int)(spec.first + m * spec.stride));
       assert_int_equal(ls_filler_fill(filler, &spec, 2 * 2 + m, &to), LS_OK);
     }
     assert_int_equal(ls_filler_times(filler).samples, BATCH / 3);
@@ -293,7 +292,6 @@ static void a_file_that_vanishes_ends_the_run(void **state) {
                              .part = LS_PART_TRAIN,
                              .global_batch =
                                  1, /* in order: the first sample is good or not, the other the opposite */
-                             .count = 1,
                              .rows = 1,
                              .accumulate = 1,
                              .total_samples = 10,

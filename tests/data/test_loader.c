@@ -28,8 +28,8 @@ static bench_t *bench_open(void) {
                                .shuffle = true,
                                .global_batch = 7,
                                .first = 2,
-                               .count = 5,
                                .rows = 3,
+                               .stride = 3, /* the last row is padding */
                                .accumulate = MICRO,
                                .total_samples = 7 * STEPS - 3,
                                .total_steps = STEPS,
@@ -122,20 +122,20 @@ static void test_refuses(void **state) {
       p.global_batch = 0;
       break;
     case 1:
-      p.first = 3;
-      break; /* 3 + 5 > 7 */
+      p.first = INT64_MAX;
+      break;
     case 2:
       p.first = -1;
       break;
     case 3:
-      p.count = -1;
+      p.rows = -1;
       break;
     case 4:
       p.accumulate = 0;
       break;
     case 5:
-      p.rows = 2;
-      break; /* 2 x 2 < 5 */
+      p.stride = 2;
+      break; /* a row would come twice */
     case 6:
       p.rows = INT64_MAX;
       break;

@@ -68,7 +68,6 @@ static void look(said_t *said, ls_data_config_t *config, seen_t *s) {
                                    .seed = 5,
                                    .shuffle = part == 0,
                                    .global_batch = BATCH,
-                                   .count = BATCH,
                                    .rows = BATCH,
                                    .accumulate = 1,
                                    .total_samples = 100,

@@ -50,4 +50,16 @@ for precision in fp32 fp16; do
     fail "$precision: other running statistics after resuming"
 done
 grep -aq '"norm.running_var"' "$work"/fp32-whole/step-*/model.safetensors || fail "running statistics are not saved"
+# With micro-batches too, the number of ranks changes nothing but the order of sums: batches of 100 in 34, 34 and 32, shared unevenly.
+sed 's/statistics: local, //' "$work/norm.yaml" >"$work/global.yaml"
+for accumulate in 2 3; do
+  for ranks in 1 2 3; do
+    "$program" train "$work/global.yaml" --quiet --json --ranks $ranks --set train.batch=100 --set train.accumulate=$accumulate \
+      --set train.optimizer.name=sgd --set train.optimizer.lr=0.5 --set train.checkpoint.dir="$work/global-$accumulate-$ranks" >"$work/global.json"
+    loss=$(field "$work/global.json" val_loss)
+    echo "accumulate $accumulate, $ranks ranks: loss $loss"
+    [ $ranks -gt 1 ] || alone=$loss
+    awk -v a="$loss" -v b="$alone" 'BEGIN { exit !(a < b * 1.0001 && a > b * 0.9999) }' || fail "$ranks ranks: loss $loss, alone $alone"
+  done
+done
 expect 7 'statistics over all ranks (batch_norm) are of other samples' train "$work/norm.yaml" --set parallel.reproducible=true --set train.accumulate=1

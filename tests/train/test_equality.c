@@ -83,7 +83,84 @@ static void test_exact_images_give_the_same_bits(void **state) {
   }
 }
 
-/* Twelve samples of three ranks in three micro-batches: the last one has none. */
+enum { GROUPED_ROWS = 32, GROUPED_BATCH = 16, GROUPED_PIXELS = 8 };
+
+/* The row of each position of the run's stream of samples. */
+static void read_order(const char *text, const ls_data_memory_t *memory, int32_t row[GROUPED_ROWS]) {
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_comm_t *comm;
+  ls_config_t *config;
+  ls_trainer_t *t;
+  float weight[GROUPED_ROWS];
+  ls_step_params_t step;
+  assert_int_equal(ls_comm_self_create(ctx, &comm), LS_OK);
+  ls_world_t world = {.comm = comm};
+  const ls_trainer_options_t options = {.memory = memory};
+  assert_int_equal(ls_config_parse(ctx, "test", text, strlen(text), NULL, 0, &config), LS_OK);
+  if (ls_trainer_create(ctx, &world, config, &options, &t) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+  const ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
+                                 .seed = (uint64_t)config->train.seed,
+                                 .shuffle = true,
+                                 .global_batch = GROUPED_ROWS,
+                                 .rows = GROUPED_ROWS,
+                                 .accumulate = 1,
+                                 .total_samples = GROUPED_ROWS,
+                                 .total_steps = 1};
+  const ls_batch_t to = {.row = row, .weight = weight, .step = &step};
+  assert_int_equal(ls_batch_fill(t->dataset, &spec, 0, &to), LS_OK);
+  ls_trainer_destroy(t);
+  ls_config_destroy(config);
+  ls_comm_destroy(comm);
+  ls_ctx_destroy(ctx);
+}
+
+/* Images have variance 3 in every other micro-batch, 15 in the rest, so that with eps 1 the norm divides by 2 or by 4. The
+ * samples of two micro-batches together would have another variance, whose root is not exact. */
+static void grouped_images(const int32_t row[GROUPED_ROWS], int accumulate, float *x, float *y) {
+  static const float image[2][GROUPED_PIXELS] = {{3, -3, 1, -1, 1, -1, 1, -1}, {5, -5, 5, -5, 3, -3, 1, -1}};
+  const int rows = (GROUPED_BATCH + accumulate - 1) / accumulate;
+  for (int p = 0; p < GROUPED_ROWS; p++) {
+    for (int i = 0; i < GROUPED_PIXELS; i++)
+      x[row[p] * GROUPED_PIXELS + i] = image[p % GROUPED_BATCH / rows % 2][(i + p) % GROUPED_PIXELS];
+    y[row[p]] = (float)(p % 3 - 1);
+  }
+}
+
+/* A micro-batch has the samples that it has on one rank, with and without a rest, rows for every rank, or any row. */
+static void test_micro_batches_have_the_same_samples_on_any_number_of_ranks(void **state) {
+  (void)state;
+  static const char text[] =
+      "model: {input: [2, 4, 1], loss: mse, layers: [batch_norm: {eps: 1}, dense: {units: 1, init: zeros}]}\n"
+      "data: {kind: synthetic, normalize: false, resident: %s}\n"
+      "train: {batch: 16, steps: 2, accumulate: %d, precision: fp32, optimizer: {name: sgd, lr: 1}}\n"
+      "parallel: {strategy: ddp, backend: %s, threads: 1, bucket_bytes: 4}\n";
+  static const char *const ways[][2] = {{"false", "ref"}, {"false", "cpu"}, {"true", "cpu"}};
+  static const int accumulate[] = {1, 2, 3, 5, 9};
+  float x[GROUPED_ROWS * GROUPED_PIXELS] = {0}, y[GROUPED_ROWS] = {0};
+  ls_data_memory_t memory = {
+      .rows = GROUPED_ROWS, .inputs = GROUPED_PIXELS, .outputs = 1, .features = x, .targets = y};
+  for (int w = 0; w < LS_COUNT(ways); w++)
+    for (int a = 0; a < LS_COUNT(accumulate); a++) {
+      char config[1024], first[33] = "";
+      int32_t row[GROUPED_ROWS];
+      snprintf(config, sizeof config, text, ways[w][0], accumulate[a], ways[w][1]);
+      read_order(config, &memory, row);
+      grouped_images(row, accumulate[a], x, y);
+      for (int ranks = 1; ranks <= 3; ranks++) {
+        sim_result_t result;
+        sim_train(&(sim_run_t){.text = config, .ranks = ranks, .memory = &memory}, &result);
+        assert_string_equal(result.error, "");
+        if (ranks == 1) memcpy(first, result.hash[0], sizeof first);
+        for (int r = 0; r < ranks; r++)
+          if (strcmp(result.hash[r], first) != 0)
+            fail_msg("accumulate %d: rank %d of %d has other bits", accumulate[a], r, ranks);
+        assert_true(result.loss[1] != result.loss[0]); /* it did train */
+        ls_free(result.param);
+      }
+    }
+}
+
+/* Twelve samples of three ranks in five micro-batches: the last one has none. */
 static void test_batch_norm_of_no_rows(void **state) {
   (void)state;
   static const char *const backends[] = {"ref", "cpu"};
@@ -93,7 +170,7 @@ static void test_batch_norm_of_no_rows(void **state) {
              "model: {input: [4, 4, 2], loss: mse, layers: [conv2d: {filters: 4, kernel: 3}, batch_norm: {}, "
              "dense: {units: 2}]}\n"
              "data: {kind: synthetic, samples: 48}\n"
-             "train: {batch: 12, steps: 8, accumulate: 3}\n"
+             "train: {batch: 12, steps: 8, accumulate: 5}\n"
              "parallel: {strategy: ddp, backend: %s, threads: 1}\n",
              backends[b]);
     sim_result_t result;
@@ -260,15 +337,17 @@ static void test_the_first_step_is_no_speed(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks_with_other_options_are_refused),
-                                     cmocka_unit_test(test_overflow_of_the_wire_is_named),
-                                     cmocka_unit_test(test_the_first_step_is_no_speed),
-                                     cmocka_unit_test(test_exact_data_gives_the_same_bits),
-                                     cmocka_unit_test(test_exact_images_give_the_same_bits),
-                                     cmocka_unit_test(test_batch_norm_of_no_rows),
-                                     cmocka_unit_test(test_sgd_differs_by_rounding),
-                                     cmocka_unit_test(test_adam_loss_curves_agree),
-                                     cmocka_unit_test(test_uneven_shares_evaluate_every_sample_once),
-                                     cmocka_unit_test(test_threads_do_not_change_ref)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_ranks_with_other_options_are_refused),
+      cmocka_unit_test(test_overflow_of_the_wire_is_named),
+      cmocka_unit_test(test_the_first_step_is_no_speed),
+      cmocka_unit_test(test_exact_data_gives_the_same_bits),
+      cmocka_unit_test(test_exact_images_give_the_same_bits),
+      cmocka_unit_test(test_micro_batches_have_the_same_samples_on_any_number_of_ranks),
+      cmocka_unit_test(test_batch_norm_of_no_rows),
+      cmocka_unit_test(test_sgd_differs_by_rounding),
+      cmocka_unit_test(test_adam_loss_curves_agree),
+      cmocka_unit_test(test_uneven_shares_evaluate_every_sample_once),
+      cmocka_unit_test(test_threads_do_not_change_ref)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

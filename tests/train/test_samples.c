@@ -225,7 +225,6 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident, bo
                      .row = ls_run_input(run, "rows", 0)};
   ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
                            .global_batch = BATCH,
-                           .count = BATCH,
                            .rows = BATCH,
                            .accumulate = 1,
                            .total_samples = BATCH - 1,

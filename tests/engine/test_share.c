@@ -1,0 +1,137 @@
+/* Who computes what of a step: micro-batches have the same rows for any number of ranks, each row comes once, and shards
+ * and steps of one micro-batch are shared as they always were. */
+#include "train/train.h"
+
+#include <string.h>
+
+#include "unit.h"
+
+enum { BATCH_MAX = 40, RANKS_MAX = 9 };
+
+static ls_config_t *config_of(ls_ctx_t *ctx) {
+  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
+                             "data: {kind: synthetic, samples: 64}\n";
+  ls_config_t *config;
+  assert_int_equal(ls_config_parse(ctx, "test", text, strlen(text), NULL, 0, &config), LS_OK);
+  return config;
+}
+
+/* Ranks take the rows of a micro-batch in their order, so that together they are contiguous. */
+static void each_row_is_in_the_micro_batch_that_one_rank_alone_has(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config = config_of(ctx);
+  for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
+    for (int accumulate = 1; accumulate <= BATCH_MAX + 2; accumulate++)
+      for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
+        const int64_t whole = (batch + accumulate - 1) / accumulate;
+        int64_t next[BATCH_MAX + 2], most = 0, count = 0; /* next: row of each micro-batch that nobody has */
+        config->train.batch = batch;
+        config->train.accumulate = accumulate;
+        for (int m = 0; m < accumulate; m++)
+          next[m] = m * whole;
+        for (int rank = 0; rank < ranks; rank++) {
+          ls_engine_share_t s;
+          int64_t real = 0;
+          ls_engine_share(config, rank, ranks, &s);
+          assert_int_equal(s.accumulate, accumulate);
+          assert_true(s.rows >= 1 && s.stride >= s.rows);
+          for (int m = 0; m < accumulate; m++)
+            for (int64_t r = 0; r < s.rows; r++) {
+              int64_t row = s.first + m * s.stride + r;
+              if (row >= batch) continue;
+              assert_int_equal(row, next[m]++);
+              real++;
+            }
+          assert_int_equal(s.count, real);
+          count += real;
+          most = s.rows > most ? s.rows : most;
+          if (rank == 0) assert_int_equal(s.rows, (batch + accumulate * ranks - 1) / (accumulate * ranks));
+        }
+        for (int m = 0; m < accumulate; m++) {
+          int64_t end = (m + 1) * whole < batch ? (m + 1) * whole : batch;
+          assert_int_equal(next[m], end > m * whole ? end : m * whole);
+        }
+        assert_int_equal(count, batch);
+        ls_engine_share_t first;
+        ls_engine_share(config, 0, ranks, &first);
+        assert_int_equal(first.rows, most); /* what the planner lowers and memory reports */
+      }
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+static void one_micro_batch_is_shared_evenly(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config = config_of(ctx);
+  for (int64_t batch = RANKS_MAX; batch <= BATCH_MAX; batch++)
+    for (int ranks = 1; ranks <= RANKS_MAX; ranks++)
+      for (int rank = 0; rank < ranks; rank++) {
+        int64_t first, count;
+        ls_engine_share_t s;
+        config->train.batch = batch;
+        ls_engine_share(config, rank, ranks, &s);
+        ls_share(batch, rank, ranks, &first, &count);
+        assert_int_equal(s.first, first);
+        assert_int_equal(s.count, count);
+        assert_int_equal(s.rows, count);
+      }
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+/* Rank after rank has the next contiguous block of whole shards. */
+static void shards_are_contiguous_blocks(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config = config_of(ctx);
+  config->parallel.reproducible = true;
+  config->parallel.shards = 8;
+  for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
+    for (int ranks = 1; ranks <= 8; ranks *= 2)
+      for (int rank = 0; rank < ranks; rank++) {
+        const int64_t rows = (batch + 7) / 8, first = rank * (8 / ranks) * rows,
+                      end = first + 8 / ranks * rows;
+        ls_engine_share_t s;
+        config->train.batch = batch;
+        ls_engine_share(config, rank, ranks, &s);
+        assert_int_equal(s.accumulate, 8 / ranks);
+        assert_int_equal(s.rows, rows);
+        assert_int_equal(s.stride, rows);
+        assert_int_equal(s.first, first);
+        assert_int_equal(s.count, first >= batch ? 0 : (end < batch ? end : batch) - first);
+      }
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+/* The last bits of a loss depend on the rows of a chunk: train.accumulate is not to move them. */
+static void chunks_of_evaluations_do_not_depend_on_micro_batches(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config = config_of(ctx);
+  config->train.batch = 500;
+  for (config->train.accumulate = 1; config->train.accumulate <= 7; config->train.accumulate++) {
+    assert_int_equal(ls_engine_eval_rows(config, 5000, 1), 500);
+    assert_int_equal(ls_engine_eval_rows(config, 5000, 3), 167);
+    assert_int_equal(ls_engine_eval_rows(config, 300, 3), 100);
+  }
+  config->train.accumulate = 1;
+  config->parallel.reproducible = true;
+  config->parallel.shards = 4;
+  for (int ranks = 1; ranks <= 4; ranks *= 2)
+    assert_int_equal(ls_engine_eval_rows(config, 5000, ranks), 125);
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_row_is_in_the_micro_batch_that_one_rank_alone_has),
+      cmocka_unit_test(one_micro_batch_is_shared_evenly),
+      cmocka_unit_test(shards_are_contiguous_blocks),
+      cmocka_unit_test(chunks_of_evaluations_do_not_depend_on_micro_batches),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
