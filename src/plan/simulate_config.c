@@ -23,12 +23,14 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   config.parallel.side_lane = LS_SIDE_OFF; /* what a second lane brings, only timing tells */
   config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
   ls_step_t step;
-  int64_t parts = config.train.accumulate;
+  int64_t parts = config.train.accumulate, first, even;
+  ls_share(config.train.batch, rank, ranks, &first, &even);
+  bool as_training = config.parallel.reproducible || rows == even; /* other shares are the simulation's own */
   const ls_step_spec_t spec = {.config = &config,
                                .kind = LS_STEP_TRAIN,
                                .rank = rank,
                                .world_size = ranks,
-                               .rows = config.parallel.reproducible ? 0 : (rows + parts - 1) / parts,
+                               .rows = as_training ? 0 : (rows + parts - 1) / parts,
                                .data_rows = data_rows(&config),
                                .copies = true};
   ls_status_t status = ls_step_lower(ctx, &spec, &step);

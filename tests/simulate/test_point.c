@@ -2,6 +2,7 @@
  * 1024. */
 #include "support.h"
 
+#include "engine/engine.h"
 #include "train/config.h"
 
 static const char *const config_text = "model: {preset: mlp-large}\ndata: {kind: synthetic}\n"
@@ -153,6 +154,28 @@ static void what_cannot_be_is_said(void **state) {
   ls_config_destroy(s.config);
 }
 
+/* A batch of 4096 in three micro-batches of up to 1366 rows: rank 999 of 1000 has one row of each, not two. */
+static void ranks_have_the_rows_of_training(void **state) {
+  setting_t s = {.c = *state};
+  prepare(&s, "train.accumulate=3");
+  for (int rank = 0; rank < 1000; rank += 333) {
+    const ls_step_spec_t spec = {
+        .config = s.config, .kind = LS_STEP_TRAIN, .rank = rank, .world_size = 1000, .copies = true};
+    ls_program_t program;
+    ls_step_t step;
+    ls_fit_t simulated, trained;
+    assert_int_equal(s.work.lower(s.c->ctx, s.work.user, rank, 1000, rank < 96 ? 5 : 4, &program), LS_OK);
+    assert_int_equal(ls_step_lower(s.c->ctx, &spec, &step), LS_OK);
+    assert_int_equal(step.rows, rank < 366 ? 2 : 1);
+    ls_program_fit(&program, &simulated);
+    ls_program_fit(&step.program, &trained);
+    assert_int_equal(simulated.device_total_bytes, trained.device_total_bytes);
+    ls_program_release(&program);
+    ls_step_release(&step);
+  }
+  ls_config_destroy(s.config);
+}
+
 /* 1024 ranks build two schedules, not 1024: counted in allocations, not in time. */
 static void a_large_world_costs_no_more_than_a_small_one(void **state) {
   setting_t s;
@@ -214,6 +237,7 @@ int main(void) {
       TEST(proportional_shares_suit_unequal_devices),
       TEST(equal_devices_have_equal_shares_either_way),
       TEST(what_cannot_be_is_said),
+      TEST(ranks_have_the_rows_of_training),
       TEST(a_large_world_costs_no_more_than_a_small_one),
       TEST(every_allocation_may_fail),
       TEST(a_side_lane_is_left_out),
