@@ -16,9 +16,10 @@ static void show(ls_loop_t *loop, ls_page_phase_t phase) {
 }
 
 /* A micro-batch has ended. */
-static void trace_unit(void *user, int64_t step, int m) {
+static void see_unit(void *user, int64_t step, int m) {
   ls_loop_t *loop = user;
   ls_trainer_t *t = loop->t;
+  ls_loop_count_wait(loop, &t->engine);
   if (t->monitor) ls_trainer_timeline(t, step, m, &loop->timeline);
   if (loop->trace && ls_run_times(t->engine.step[LS_STEP_TRAIN].run) &&
       step >= t->total_steps - LS_TRACE_STEPS && loop->tracing == LS_OK)
@@ -27,15 +28,16 @@ static void trace_unit(void *user, int64_t step, int m) {
 
 static ls_status_t start(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
-  const ls_engine_steps_t steps = {.dataset = t->dataset,
-                                   .seed = (uint64_t)t->config->train.seed,
-                                   .first_step = t->step,
-                                   .total_steps = t->total_steps,
-                                   .total_samples = t->total_samples,
-                                   .origin = ls_trainer_position(t, 0),
-                                   .lr = ls_loop_rate,
-                                   .lr_user = t,
-                                   .observer = {loop->trace || t->monitor ? trace_unit : NULL, loop}};
+  const ls_engine_steps_t steps = {
+      .dataset = t->dataset,
+      .seed = (uint64_t)t->config->train.seed,
+      .first_step = t->step,
+      .total_steps = t->total_steps,
+      .total_samples = t->total_samples,
+      .origin = ls_trainer_position(t, 0),
+      .lr = ls_loop_rate,
+      .lr_user = t,
+      .observer = {loop->trace || t->monitor || t->page ? see_unit : NULL, loop}};
   return ls_engine_start(&t->engine, &steps);
 }
 
@@ -165,6 +167,10 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   ls_page_step(t->line, t->step, e->done_ns);
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
+  if (t->page && e->took)
+    ls_page_timed(t->page, t->world->comm->rank, step_ns - loop->parts.comm_ns,
+                  loop->parts.measured ? loop->parts.input_ns : loop->waited_ns);
+  loop->waited_ns = 0;
   ls_trainer_seen(t, stats, step_ns, &loop->parts, &loop->seen);
   if (!reported_later(t)) ls_loop_progress(loop);
   if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped)
@@ -284,6 +290,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
     status = ls_trainer_inject(t, e->launched, own_ns(loop));
     if (status == LS_OK) status = ls_engine_launch(e);
+    ls_loop_count_wait(loop, e);
     int64_t step = e->launched;
     const bool prune = ls_prune_due(&t->config->prune, step);
     bool due =

@@ -22,6 +22,7 @@ typedef struct {
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT]; /* the parts are of the newest step that was timed */
   bool comm_measured;                             /* one was, its wait for others at least */
+  int64_t waited_ns, waited_units; /* for samples, since the newest step ended; up to which launch that is */
   ls_status_t tracing;
   ls_step_parts_t parts;
   int64_t device_bytes;
@@ -35,6 +36,15 @@ typedef struct {
 /* A clock that stands still while the process is stopped. */
 static inline int64_t ls_loop_clock_ns(const ls_loop_t *loop) {
   return ls_clock_ns() - ls_watchdog_stopped_ns(loop->t->watchdog);
+}
+
+/* Adds the engine's newest wait for samples, once, to those of the step under way. A device runs ahead of the host, so
+ * these are samples of later steps. But the host waits for them before it sees the step end: they are part of what it
+ * measures as this step. Where two micro-batches are launched in a row, as after an evaluation, only the second wait is
+ * known. */
+static inline void ls_loop_count_wait(ls_loop_t *loop, const ls_engine_t *e) {
+  if (e->unit_launched != loop->waited_units) loop->waited_ns += e->waited_ns;
+  loop->waited_units = e->unit_launched;
 }
 
 static inline bool ls_trainer_patience_lost(const ls_trainer_t *t) {

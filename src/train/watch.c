@@ -105,9 +105,6 @@ void ls_trainer_timeline(ls_trainer_t *t, int64_t step, int m, ls_timeline_t *li
 
 void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
                      ls_monitor_state_t *s) {
-  if (parts && t->page && t->engine.took)
-    ls_page_timed(t->page, t->world->comm->rank, step_ns - parts->comm_ns,
-                  parts->measured ? parts->input_ns : t->engine.waited_ns);
   if (!t->monitor) return;
   s->step = t->step;
   s->done_ns = ls_clock_ns();

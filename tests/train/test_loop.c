@@ -1,0 +1,38 @@
+/* What the loop counts beside the engine. */
+#include "train/loop.h"
+
+#include "unit.h"
+
+/* A device one micro-batch ahead, two micro-batches a step: the host launches, which waits for samples, then sees a
+ * micro-batch end. Of several waits in a step only the last was counted, and one twice where two steps ended together. */
+static void each_wait_for_samples_counts_once_in_the_step_that_it_lengthens(void **state) {
+  (void)state;
+  static const struct {
+    int64_t wait_ns; /* of a launch; -1: a micro-batch ends */
+    int64_t step_ns; /* waits of the step that ends with it; -1: none does */
+  } events[] = {
+      {3, -1},  {5, -1},  {-1, -1}, /* the run begins: two launches before anything ends */
+      {7, -1},  {-1, 12},           /* step 0 */
+      {11, -1}, {-1, -1}, {13, -1},
+      {-1, 24}, {-1, -1}, {-1, 0}, /* nothing more is launched: the run stands still after this step */
+  };
+  ls_loop_t loop = {0};
+  ls_engine_t engine = {0};
+  for (int i = 0; i < LS_COUNT(events); i++) {
+    if (events[i].wait_ns >= 0) {
+      engine.waited_ns = events[i].wait_ns;
+      engine.unit_launched++;
+      continue;
+    }
+    ls_loop_count_wait(&loop, &engine);
+    if (events[i].step_ns < 0) continue;
+    assert_int_equal(loop.waited_ns, events[i].step_ns);
+    loop.waited_ns = 0;
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_wait_for_samples_counts_once_in_the_step_that_it_lengthens)};
+  return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
+}
