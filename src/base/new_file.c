@@ -79,7 +79,7 @@ ls_status_t ls_new_file_begin(ls_ctx_t *ctx, const char *path, ls_new_file_t *f)
   if (!f->beside) return LS_ERR_MEMORY;
   f->fd = open_beside(place, f->beside, size);
   f->regular = f->fd >= 0;
-  return f->regular ? LS_OK : ls_fail_errno(ctx, "%s: cannot be created", f->beside);
+  return f->regular ? LS_OK : ls_fail_errno(ctx, "%s: cannot be created", path);
 }
 
 static ls_status_t put_in_place(ls_ctx_t *ctx, const ls_new_file_t *f) {

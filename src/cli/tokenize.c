@@ -63,7 +63,7 @@ static ls_status_t open_tokenizer(job_t *j) {
                    "to all with --vocabulary",
                    j->inputs.count);
   ls_view_t view;
-  ls_status_t status = ls_view_open(j->ctx, j->inputs.v[0], &view);
+  ls_status_t status = ls_view_open(j->ctx, j->inputs.v[0], false, &view);
   if (status != LS_OK) return status;
   status = ls_tokenizer_scan(j->ctx, j->inputs.v[0], view.bytes, view.size, &j->tokenizer);
   ls_view_close(&view);
@@ -93,7 +93,7 @@ static void put_i32(void *job, int32_t token) {
 
 static ls_status_t encode_file(job_t *j, const char *path) {
   ls_view_t view;
-  ls_status_t status = ls_view_open(j->ctx, path, &view);
+  ls_status_t status = ls_view_open(j->ctx, path, false, &view);
   if (status != LS_OK) return status;
   j->bytes += (int64_t)view.size;
   status = ls_tokenizer_encode(j->tokenizer, path, view.bytes, view.size,
@@ -170,7 +170,7 @@ static ls_status_t decode(job_t *j) {
   if (status != LS_OK) return status;
   for (int i = 0; i < j->inputs.count && status == LS_OK; i++) {
     ls_corpus_file_t f = {.path = j->inputs.v[i]};
-    status = ls_view_open(j->ctx, f.path, &f.view);
+    status = ls_view_open(j->ctx, f.path, false, &f.view);
     if (status != LS_OK) break;
     bool wide = type ? strcmp(type, "i32") == 0 : ls_corpus_guess(&f) == LS_TOKENS_I32;
     j->dtype = wide ? LS_I32 : LS_U16;
@@ -197,7 +197,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   job_t j = {.ctx = ctx, .args = args};
   ls_arena_init(&j.arena, ctx);
   ls_status_t status = check_args(ctx, args);
-  if (status == LS_OK) status = ls_files_find(&j.arena, args->operand[0], &j.inputs);
+  if (status == LS_OK) status = ls_files_find(&j.arena, args->operand[0], false, &j.inputs);
   for (int i = 0; i < j.inputs.count && status == LS_OK; i++)
     status = cli_file_not(ctx, args->operand[1], j.inputs.v[i]);
   if (status == LS_OK) status = open_tokenizer(&j);

@@ -234,9 +234,9 @@ static ls_status_t number_characters(reader_t *r, const ls_strings_t *given) {
 static ls_status_t find_files(ls_ctx_t *ctx, const ls_data_config_t *config, ls_dataset_t *d,
                               ls_corpus_t *s) {
   ls_strings_t train, held = {0};
-  ls_status_t status = ls_files_find(&d->arena, config->path, &train);
+  ls_status_t status = ls_files_find(&d->arena, config->path, true, &train);
   if (status == LS_OK && config->validation_path)
-    status = ls_files_find(&d->arena, config->validation_path, &held);
+    status = ls_files_find(&d->arena, config->validation_path, true, &held);
   if (status != LS_OK) return status;
   s->file = ls_arena_array(&d->arena, (size_t)train.count + (size_t)held.count, sizeof *s->file);
   if (!s->file) return LS_ERR_MEMORY;
@@ -245,7 +245,7 @@ static ls_status_t find_files(ls_ctx_t *ctx, const ls_data_config_t *config, ls_
   for (; s->files < count && status == LS_OK; s->files++) {
     ls_corpus_file_t *f = &s->file[s->files];
     f->path = s->files < train.count ? train.v[s->files] : held.v[s->files - train.count];
-    status = ls_view_open(ctx, f->path, &f->view);
+    status = ls_view_open(ctx, f->path, true, &f->view);
   }
   return status;
 }

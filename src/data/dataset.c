@@ -58,7 +58,7 @@ static ls_status_t read_files(ls_ctx_t *ctx, const char *path, int kind, size_t 
   ls_arena_t arena;
   ls_strings_t files;
   ls_arena_init(&arena, ctx);
-  ls_status_t status = ls_files_find(&arena, path, &files);
+  ls_status_t status = ls_files_find(&arena, path, true, &files);
   for (int i = 0; status == LS_OK && i < files.count; i++) {
     ls_matrix_t one = {0};
     status = read_file(ctx, files.v[i], kind, largest, i == 0 ? out : &one);

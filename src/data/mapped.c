@@ -16,7 +16,7 @@ static ls_status_t add_size(ls_ctx_t *ctx, const char *path, double *bytes) {
   struct stat info;
   ls_arena_init(&arena, ctx);
   bool there = ls_path_exists(path) || strpbrk(path, "*?[");
-  ls_status_t status = there ? ls_files_find(&arena, path, &files) : LS_OK;
+  ls_status_t status = there ? ls_files_find(&arena, path, true, &files) : LS_OK;
   for (int i = 0; i < files.count; i++)
     *bytes += stat(files.v[i], &info) == 0 ? (double)info.st_size : 0;
   ls_arena_release(&arena);
@@ -36,7 +36,7 @@ ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 }
 
 static ls_status_t open_file(ls_ctx_t *ctx, const char *path, ls_mapped_file_t *f) {
-  ls_status_t status = ls_view_open(ctx, path, &f->view);
+  ls_status_t status = ls_view_open(ctx, path, true, &f->view);
   if (status != LS_OK) return status;
   if (!f->view.mapped)
     return ls_fail(ctx, LS_ERR_DATA,
@@ -56,7 +56,7 @@ static ls_status_t open_files(ls_ctx_t *ctx, const char *const path[2], ls_datas
   ls_strings_t found[2] = {{0}};
   ls_status_t status = LS_OK;
   for (int p = 0; p < 2 && status == LS_OK; p++)
-    if (path[p]) status = ls_files_find(&d->arena, path[p], &found[p]);
+    if (path[p]) status = ls_files_find(&d->arena, path[p], true, &found[p]);
   int count = found[0].count + found[1].count;
   if (status == LS_OK &&
       !(d->mapped->file = ls_arena_array(&d->arena, (size_t)count, sizeof(ls_mapped_file_t))))

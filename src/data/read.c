@@ -34,8 +34,8 @@ static ls_status_t fail_missing(ls_ctx_t *ctx, const char *path) {
   return status;
 }
 
-ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size) {
-  if (!ls_path_exists(path) && errno == ENOENT) return fail_missing(ctx, path);
+static ls_status_t read_bytes(ls_ctx_t *ctx, const char *path, bool configured, char **bytes, size_t *size) {
+  if (configured && !ls_path_exists(path) && errno == ENOENT) return fail_missing(ctx, path);
   char *raw;
   size_t raw_size, limit = ls_read_limit();
   ls_status_t status = ls_file_read(ctx, path, limit, &raw, &raw_size);
@@ -48,6 +48,10 @@ ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t 
   status = ls_gunzip(ctx, path, raw, raw_size, limit, bytes, size);
   ls_free(raw);
   return status;
+}
+
+ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size) {
+  return read_bytes(ctx, path, true, bytes, size);
 }
 
 /* A mapping of a regular file that is neither empty nor packed; else NULL. */
@@ -66,10 +70,10 @@ static void *map_plain(const char *path, size_t *size) {
   return NULL;
 }
 
-ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, ls_view_t *view) {
+ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, bool configured, ls_view_t *view) {
   char *bytes = map_plain(path, &view->size);
   view->mapped = bytes != NULL;
-  ls_status_t status = bytes ? LS_OK : ls_read_bytes(ctx, path, &bytes, &view->size);
+  ls_status_t status = bytes ? LS_OK : read_bytes(ctx, path, configured, &bytes, &view->size);
   view->bytes = bytes;
   return status;
 }
@@ -86,13 +90,15 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-ls_status_t ls_files_find(ls_arena_t *arena, const char *path, ls_strings_t *files) {
+ls_status_t ls_files_find(ls_arena_t *arena, const char *path, bool configured, ls_strings_t *files) {
   glob_t found = {0};
   bool plain = ls_path_exists(path) || !strpbrk(path, "*?[");
   int error = plain ? GLOB_NOMATCH : glob(path, GLOB_NOSORT | GLOB_ERR, NULL, &found);
   if (error == GLOB_NOSPACE) return ls_fail(arena->ctx, LS_ERR_MEMORY, "out of memory: %s", path);
   if (error == GLOB_ABORTED) return ls_fail_errno(arena->ctx, "%s: a folder cannot be read", path);
-  if (!plain && error) return fail_missing(arena->ctx, path);
+  if (!plain && error)
+    return configured ? fail_missing(arena->ctx, path)
+                      : ls_fail(arena->ctx, LS_ERR_NOT_FOUND, "%s: no file has such a name", path);
   size_t count = plain ? 1 : found.gl_pathc;
   const char **list = ls_arena_array(arena, count, sizeof *list);
   bool kept = list != NULL;

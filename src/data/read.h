@@ -101,9 +101,12 @@ ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *te
                                  char delimiter, const ls_data_config_t *config, const ls_strings_t *except,
                                  ls_matrix_t *out);
 
-/* Reads a whole file, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
+/* Reads a whole file of a configuration, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
  * errors). */
 ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size);
+
+/* Below, `configured`: the path comes from a configuration, whose rule for relative paths a message about a missing file then
+ * gives. A path of the command line needs none. */
 
 /* A file's bytes, borrowed until the view is closed: mapped, or in memory where the file was packed. */
 typedef struct {
@@ -111,12 +114,12 @@ typedef struct {
   size_t size;
   bool mapped;
 } ls_view_t;
-ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, ls_view_t *view);
+ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, bool configured, ls_view_t *view);
 void ls_view_close(ls_view_t *view);
 
 /* The files that `path` means: itself where it exists or has no wildcards, else all that match it (glob(7)), in the
  * order of their names. The list and its strings are in the arena. LS_ERR_NOT_FOUND, LS_ERR_IO. */
-ls_status_t ls_files_find(ls_arena_t *arena, const char *path, ls_strings_t *files);
+ls_status_t ls_files_find(ls_arena_t *arena, const char *path, bool configured, ls_strings_t *files);
 
 /* The largest file, packed or not, that may be read: 16 GiB, and never more than half of this machine's
  * memory. Pure. */

@@ -351,7 +351,7 @@ ls_status_t ls_tokenizer_parse(ls_ctx_t *ctx, const char *name, const char *text
 
 ls_status_t ls_tokenizer_open(ls_ctx_t *ctx, const char *path, ls_tokenizer_t **out) {
   ls_view_t view;
-  ls_status_t status = ls_view_open(ctx, path, &view);
+  ls_status_t status = ls_view_open(ctx, path, false, &view);
   if (status != LS_OK) return status;
   status = ls_tokenizer_parse(ctx, path, view.bytes, view.size, out);
   ls_view_close(&view);

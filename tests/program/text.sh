@@ -48,6 +48,12 @@ for file in fox.bin fox.llmc; do
   "$program" tokenize $file - --vocabulary fox.bin.vocabulary.json --decode | cmp - fox.txt || fail "$file is not its text"
 done
 "$program" tokenize fox.txt bytes.bin --bytes --type i32 >/dev/null
+# files of the command line: the name as it was given, the reason, and no rule for paths of configurations
+for way in '--bytes none.txt' '--characters none.txt' '--bytes none*.txt' '--decode --bytes none.bin' '--vocabulary none.json fox.txt'; do
+  # shellcheck disable=SC2086
+  expect 5 '^lockstep: error: none[a-z.*]*: \(cannot be opened: No such file or directory\|no file has such a name\)$' tokenize $way x.bin
+done
+expect 5 '^lockstep: error: none/x.bin: cannot be created: No such file or directory$' tokenize --bytes fox.txt none/x.bin
 expect 4 'bytes.bin: token 0 (from 0; byte offset 0) is 116, but the model.s embedding has 64' \
   check c.yaml --set data.path=bytes.bin --set data.tokens=i32 --set model.layers.2.dense.units=200 --set model.layers.2.dense.share=
 
