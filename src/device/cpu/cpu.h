@@ -93,7 +93,7 @@ void ls_cpu_gemm_prepare(void);
 /* Whether the library is faster than our own loops with this CPU's instruction set. */
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd);
 
-/* ---- oneDNN's primitives (onednn.c). LS_ERR_UNSUPPORTED: there is none worth it; nothing was written ---- */
+/* ---- oneDNN's primitives (onednn.c, onednn_make.c). LS_ERR_UNSUPPORTED: there is none worth it; nothing was written ---- */
 
 /* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + bias (n), sums in f32. */
 typedef struct {
