@@ -211,6 +211,10 @@ typedef struct {
   bool seeks; /* it is a file of its own */
   ls_new_file_t file;
 } cli_file_t;
+/* The form of a file: of `names` (NULL-terminated) the index of the one that --format gives, else of the one that is the
+ * ending of the path's name, in capitals or not, else 0. LS_ERR_ARGUMENT: none of them. */
+ls_status_t cli_file_format(ls_ctx_t *ctx, const char *path, const char *given, const char *const *names,
+                            int *index);
 /* LS_ERR_ARGUMENT if the file `path`, for a result, is the one at `input`. */
 ls_status_t cli_file_not(ls_ctx_t *ctx, const char *path, const char *input);
 ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *file);

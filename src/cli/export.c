@@ -9,7 +9,9 @@ enum { EXTRA_OUTPUT, EXTRA_FORMAT, EXTRA_MAP, EXTRA_BEST };
 static const cli_extra_t extra[] = {
     [EXTRA_OUTPUT] = {"--output", "FILE", "The file to write; it is there as a whole or not at all."},
     [EXTRA_FORMAT] = {"--format", "NAME",
-                      "safetensors: the weights (default); onnx: the network for inference, opset 17."},
+                      "safetensors: the weights; onnx: the network for inference, opset 17 (default: the "
+                      "ending of the output's "
+                      "name, safetensors if it has none)."},
     [EXTRA_MAP] =
         {"--map", "NAME",
          "safetensors: names and layouts of the tensors: names, torchvision, hf-gpt2 or hf-bert (default: "
@@ -22,28 +24,22 @@ static const cli_extra_t extra[] = {
 static const char *const formats[] = {"safetensors", "onnx", NULL};
 enum { SAFETENSORS, ONNX };
 
-/* The index of a flag's word; `fallback` when it was not given. */
-static ls_status_t choose(ls_ctx_t *ctx, const cli_args_t *args, int flag, const char *const *names,
-                          int fallback, int *chosen) {
+static ls_status_t choose_map(ls_ctx_t *ctx, const char *word, int fallback, int *chosen) {
   char list[LS_NAMES_TEXT_BYTES];
-  const char *word = args->extra[flag];
   *chosen = fallback;
   if (!word) return LS_OK;
-  for (int i = 0; names[i]; i++) {
-    if (strcmp(names[i], word) != 0) continue;
-    *chosen = i;
-    return LS_OK;
-  }
-  return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: \"%s\" is not one of %s", extra[flag].name, LS_SHOWN(word),
-                 ls_names_text(names, list));
+  for (*chosen = 0; ls_names_choices[*chosen]; ++*chosen)
+    if (!strcmp(ls_names_choices[*chosen], word)) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "--map: \"%s\" is not one of %s", LS_SHOWN(word),
+                 ls_names_text(ls_names_choices, list));
 }
 
 static ls_status_t export(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config, ls_trainer_t *t) {
   int format, map, tensors;
   const char *output = args->extra[EXTRA_OUTPUT];
   int64_t step;
-  ls_status_t status = choose(ctx, args, EXTRA_FORMAT, formats, 0, &format);
-  if (status == LS_OK) status = choose(ctx, args, EXTRA_MAP, ls_names_choices, config->model.map, &map);
+  ls_status_t status = cli_file_format(ctx, output, args->extra[EXTRA_FORMAT], formats, &format);
+  if (status == LS_OK) status = choose_map(ctx, args->extra[EXTRA_MAP], config->model.map, &map);
   if (status == LS_OK && format == ONNX && args->extra[EXTRA_MAP])
     status = ls_fail(ctx, LS_ERR_ARGUMENT, "--map is for --format safetensors: ONNX has names of its own");
   if (status == LS_OK)

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *f) {
@@ -16,6 +17,28 @@ ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *f) {
   if (!f->to) return ls_fail_errno(ctx, "%s: cannot be written", path);
   f->seeks = f->file.regular;
   return LS_OK;
+}
+
+/* NULL: the name has none. */
+static const char *ending_of(const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+  return dot && dot > name && dot[1] ? dot + 1 : NULL;
+}
+
+ls_status_t cli_file_format(ls_ctx_t *ctx, const char *path, const char *given, const char *const *names,
+                            int *index) {
+  char list[LS_NAMES_TEXT_BYTES];
+  const char *word = given ? given : ending_of(path);
+  *index = 0;
+  if (!word) return LS_OK;
+  for (; names[*index]; ++*index)
+    if (!(given ? strcmp : strcasecmp)(word, names[*index])) return LS_OK;
+  if (given)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "--format: \"%s\" is not one of %s", LS_SHOWN(given),
+                   ls_names_text(names, list));
+  return ls_fail(ctx, LS_ERR_ARGUMENT,
+                 "%s: \"%s\" is not one of %s: give the file another ending, or choose with --format", path,
+                 LS_SHOWN(word), ls_names_text(names, list));
 }
 
 ls_status_t cli_file_not(ls_ctx_t *ctx, const char *path, const char *input) {

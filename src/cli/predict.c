@@ -12,7 +12,8 @@ static const cli_extra_t extra[] = {
          "Samples without targets: CSV with a header, .npy, FILE.npz:NAME or IDX, also packed by gzip; - is "
          "stdin. With data.kind: images a folder of images, or one."},
     [EXTRA_OUTPUT] = {"--output", "FILE", "Where the predictions go (default: -, which is stdout)."},
-    [EXTRA_FORMAT] = {"--format", "NAME", "csv, npy or jsonl (default: by the output's name, else csv)."},
+    [EXTRA_FORMAT] = {"--format", "NAME",
+                      "csv, npy or jsonl (default: the ending of the output's name, csv if it has none)."},
     [EXTRA_INT8] = {"--int8", "FILE",
                     "Compute with 8-bit integers, with the weights of this file of lockstep quantize; the "
                     "checkpoint gives everything else."},

@@ -6,10 +6,10 @@
 
 typedef struct cli_rows_out cli_rows_out_t;
 typedef struct {
-  const char *path;         /* "-": stdout */
-  const char *format;       /* a name of cli_rows_formats; NULL: by the end of the path, else CSV */
-  bool classes;             /* rows are probabilities of classes, else values */
-  int64_t width;            /* of a row */
+  const char *path;   /* "-": stdout */
+  const char *format; /* a name of cli_rows_formats; NULL: by the ending of the path, CSV where it has none */
+  bool classes;       /* rows are probabilities of classes, else values */
+  int64_t width;      /* of a row */
   const char *const *names; /* (width) of classes or values; NULL: "0", "1", .. */
   int64_t rows;             /* that will come; -1 = not known */
 } cli_rows_spec_t;

@@ -8,7 +8,7 @@
 enum { NPY_HEADER_BYTES = 128 };
 
 typedef struct {
-  const char *name, *ending;
+  const char *name;
   void (*begin)(cli_rows_out_t *o);
   void (*row)(cli_rows_out_t *o, const float *values);
   void (*end)(cli_rows_out_t *o); /* NULL: nothing is left to do */
@@ -128,35 +128,22 @@ static void npy_end(cli_rows_out_t *o) {
   npy_header(o, o->rows);
 }
 
-static const format_t formats[] = {{"csv", ".csv", csv_begin, csv_row, NULL},
-                                   {"npy", ".npy", npy_begin, npy_row, npy_end},
-                                   {"jsonl", ".jsonl", nothing, json_row, NULL}};
+static const format_t formats[] = {{"csv", csv_begin, csv_row, NULL},
+                                   {"npy", npy_begin, npy_row, npy_end},
+                                   {"jsonl", nothing, json_row, NULL}};
 const char *const cli_rows_formats[] = {"csv", "npy", "jsonl", NULL};
 _Static_assert(LS_COUNT(formats) + 1 == LS_COUNT(cli_rows_formats), "every format has a name");
 
-static ls_status_t find_format(cli_rows_out_t *o) {
-  const cli_rows_spec_t *s = &o->spec;
-  size_t length = strlen(s->path);
-  char list[LS_NAMES_TEXT_BYTES];
-  for (int i = 0; i < LS_COUNT(formats); i++) {
-    size_t end = strlen(formats[i].ending);
-    if (s->format ? !strcmp(s->format, formats[i].name)
-                  : length > end && !strcmp(s->path + length - end, formats[i].ending))
-      o->format = &formats[i];
-  }
-  if (!o->format && !s->format) o->format = &formats[0];
-  return o->format ? LS_OK
-                   : ls_fail(o->ctx, LS_ERR_ARGUMENT, "--format: \"%s\" is not one of %s",
-                             LS_SHOWN(s->format), ls_names_text(cli_rows_formats, list));
-}
-
 ls_status_t cli_rows_open(ls_ctx_t *ctx, const cli_rows_spec_t *spec, cli_rows_out_t **out) {
+  int format;
+  ls_status_t status = cli_file_format(ctx, spec->path, spec->format, cli_rows_formats, &format);
+  if (status != LS_OK) return status;
   cli_rows_out_t *o = ls_alloc(ctx, sizeof *o);
   if (!o) return LS_ERR_MEMORY;
   o->ctx = ctx;
   o->spec = *spec;
-  ls_status_t status = find_format(o);
-  if (status == LS_OK) status = cli_file_open(ctx, spec->path, &o->file);
+  o->format = &formats[format];
+  status = cli_file_open(ctx, spec->path, &o->file);
   o->to = o->file.to;
   if (status == LS_OK && o->format->end && !o->file.seeks && spec->rows < 0)
     status = ls_fail(

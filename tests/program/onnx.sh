@@ -69,6 +69,8 @@ for large in resnet18 efficientnet-b0; do
 done
 expect 2 'for --format safetensors' export plain.yaml --checkpoint plain --format onnx --map names --output x
 expect 2 'not one of safetensors, onnx' export plain.yaml --checkpoint plain --format pb --output x
+expect 2 'x.pt: "pt" is not one of safetensors, onnx' export plain.yaml --checkpoint plain --output x.pt
+"$program" export plain.yaml --checkpoint plain --output named.onnx >/dev/null && cmp plain.onnx named.onnx || fail "the ending chooses the form"
 (cd "$here" && node -e 'require("onnxruntime-node")') 2>/dev/null ||
   { echo "skipped: onnxruntime-node is not there (scripts/setup.sh --all installs it by npm): files were written, not run"; exit 77; }
 node "$here/onnx.js" list || fail "onnxruntime differs"

@@ -75,16 +75,16 @@ expect 2 'only the end of this input tells' predict c.yaml --checkpoint run --in
 # many batches, with line ends between quotes; a fault far down has its own line
 awk 'BEGIN { srand(4); print "note,\"near\",far"
   for (i = 0; i < 60000; i++) printf "\"a\nb, %d\",%.5f,%.3f\n", i, rand() * 2 - 1, 1600000000 + 90000 * rand() }' >long.csv
-predict --input long.csv --output long.out >/dev/null
-[ "$(wc -l <long.out)" = 60001 ] || fail "$(wc -l <long.out) lines of 60000 samples"
+predict --input long.csv --output long-out.csv >/dev/null
+[ "$(wc -l <long-out.csv)" = 60001 ] || fail "$(wc -l <long-out.csv) lines of 60000 samples"
 (head -1 long.csv; tail -n +100002 long.csv | head -20) >part.csv
 predict --input part.csv >part.out
-(head -1 long.out; tail -n +50002 long.out | head -10) | cmp - part.out || fail "samples of later batches"
+(head -1 long-out.csv; tail -n +50002 long-out.csv | head -10) | cmp - part.out || fail "samples of later batches"
 sed '110001s/.*/b,nine,1600000000/' long.csv >bad.csv
-expect 4 'bad.csv:110000:1: text follows the closing quote' predict c.yaml --checkpoint run --input bad.csv --output bad.out
+expect 4 'bad.csv:110000:1: text follows the closing quote' predict c.yaml --checkpoint run --input bad.csv --output bad-out.csv
 awk 'NR == 110001 { sub(/",[^,]*,/, "\",nine,") } { print }' long.csv >bad.csv
-expect 4 "bad.csv:110001:.*column 'near': 'nine' is not" predict c.yaml --checkpoint run --input bad.csv --output bad.out
-[ ! -e bad.out ] || fail "a faulty input leaves an output"
+expect 4 "bad.csv:110001:.*column 'near': 'nine' is not" predict c.yaml --checkpoint run --input bad.csv --output bad-out.csv
+[ ! -e bad-out.csv ] || fail "a faulty input leaves an output"
 ls | grep -q "\.tmp\." && fail "a faulty input leaves a partial file"
 head -c 3000 a.npy >cut.npy
 expect 4 'promises 600 rows, the file ends after 239' predict square.yaml --checkpoint square --input cut.npy
@@ -100,6 +100,17 @@ expect 4 'has 3 features per sample' predict c.yaml --checkpoint run --input a.n
 expect 2 '--input FILE is missing' predict c.yaml --checkpoint run
 expect 2 'there is no model to use' predict c.yaml --input train.csv
 expect 2 'not one of csv, npy' predict c.yaml --checkpoint run --input train.csv --format xml
+expect 2 'x.parquet: "parquet" is not one of csv, npy, jsonl: give the file another ending, or choose with --format' predict c.yaml \
+  --checkpoint run --input train.csv --output x.parquet
+expect 2 '"gz" is not one of' predict c.yaml --checkpoint run --input train.csv --output x.csv.gz
+[ ! -e x.parquet ] && [ ! -e x.csv.gz ] || fail "a refused ending leaves a file"
+predict --input train.csv --output x.parquet --format npy >/dev/null
+predict --input train.csv --output A.NPY >/dev/null
+cmp x.parquet A.NPY || fail "endings in capitals"
+cp train.csv train.parquet # the first bytes tell, not the name
+mkdir v1.2
+predict --input train.parquet --output v1.2/x >/dev/null
+cmp a.csv v1.2/x || fail "a name without an ending is CSV"
 expect 2 'both come from stdin' predict - --checkpoint run --input - </dev/null
 expect 5 'nowhere.csv' predict c.yaml --checkpoint run --input nowhere.csv
 expect 5 'no-such' predict c.yaml --checkpoint run --input train.csv --output no-such/a.csv
