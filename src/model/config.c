@@ -32,6 +32,11 @@ static const ls_option_t model_rows[] = {
     SIZE(features, 1 << 20, "values of a place; channels of an image"),
     SIZE(classes, 1 << 20, "outputs; bert has none by itself, and then gives [T, width]"),
     SIZE(image, 1 << 14, "height and width of its images"),
+    SIZE(groups, 4096, "groups of resnet50's 3 x 3 convolutions: 32 in resnext50_32x4d"),
+    SIZE(group_width, 1 << 16,
+         "channels of a group in resnet50's first stage of width 64: 64 in resnet50, 128 in wide_resnet50_2, "
+         "4 in "
+         "resnext50_32x4d"),
     LS_OPTION(
         ls_model_config_t, separator, .change = LS_CHANGE_IGNORED, .min = -1, .max = 1 << 24, .initial = "-1",
         .help = "Of bert: token that ends a text ([SEP], 102); what follows the first has the second row "
@@ -147,8 +152,9 @@ static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, bool has_loss, 
   return status;
 }
 
-static const char *const size_names[] = {"width",   "depth", "heads",     "context", "vocabulary", "features",
-                                         "classes", "image", "separator", "dropout", NULL};
+static const char *const size_names[] = {"width",     "depth",   "heads", "context", "vocabulary",
+                                         "features",  "classes", "image", "groups",  "group_width",
+                                         "separator", "dropout", NULL};
 
 /* Sizes that the preset, or a list of layers, does not have. */
 static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_model_config_t *model) {

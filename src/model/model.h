@@ -55,12 +55,13 @@ typedef struct {
   double width;                                                 /* .. 0: its own */
   ls_floats_t depth;                                            /* .. empty, 0: its own */
   int64_t heads, context, vocabulary, features, classes, image; /* .. 0: its own */
-  ls_strings_t freeze; /* patterns of parameters' names; `!` before one takes back */
-  int64_t ignore;      /* class of a position that counts nowhere */
-  int64_t pad;         /* token that fills the ends of samples; -1: there is none */
-  const char *weights; /* a file or run whose tensors a new run begins with; NULL = none */
-  int map;             /* how they are called there: index of ls_names_list */
-  uint32_t scores;     /* bit i: an evaluation makes the sums of ls_scores[i]; of train.metrics, train.best */
+  int64_t groups, group_width; /* .. of its middle convolutions; 0: its own */
+  ls_strings_t freeze;         /* patterns of parameters' names; `!` before one takes back */
+  int64_t ignore;              /* class of a position that counts nowhere */
+  int64_t pad;                 /* token that fills the ends of samples; -1: there is none */
+  const char *weights;         /* a file or run whose tensors a new run begins with; NULL = none */
+  int map;                     /* how they are called there: index of ls_names_list */
+  uint32_t scores; /* bit i: an evaluation makes the sums of ls_scores[i]; of train.metrics, train.best */
   int layer_count;
   ls_layer_t *layer; /* in the arena, in an order that can run; the last layer's output is the model's */
 } ls_model_config_t;

@@ -121,6 +121,7 @@ typedef struct preset {
   double dropout;
   /* NULL, or writes what is between both. */
   void (*blocks)(FILE *to, const struct preset *preset, const ls_model_config_t *model);
+  int64_t groups, group_width; /* of a bottleneck's 3 x 3 */
   int expansion; /* of a residual network: width of a bottleneck's output; 1: two convolutions */
 } preset_t;
 
@@ -136,6 +137,12 @@ static double depth_of(const preset_t *preset, const ls_model_config_t *model, i
 
 static double dropout_of(const preset_t *preset, const ls_model_config_t *model) {
   return model->dropout >= 0 ? model->dropout : preset->dropout;
+}
+
+/* Channels of a bottleneck's 3 x 3 convolution for each of its groups. */
+static int64_t group_of(const preset_t *preset, const ls_model_config_t *model, int64_t width) {
+  enum { OWN = 64 };
+  return width * (model->group_width > 0 ? model->group_width : preset->group_width) / OWN;
 }
 
 /* A convolution and its norm, `conv` and `norm` of block `name`. `from` "": the layer before. */
@@ -155,10 +162,12 @@ static void residual_blocks(FILE *to, const preset_t *preset, const ls_model_con
   char from[32] = "maxpool", name[24], skip[48];
   const int64_t first = (int64_t)width_of(preset, model);
   const bool deep = preset->expansion > 1;
+  const int64_t groups = !deep ? 1 : model->groups > 0 ? model->groups : preset->groups;
   int64_t channels = first;
   for (int stage = 0; stage < STAGES; stage++)
     for (int block = 0; block < (int)depth_of(preset, model, stage); block++) {
-      int64_t width = first << stage, outputs = width * preset->expansion;
+      int64_t width = first << stage, outputs = width * preset->expansion,
+              inner = deep ? group_of(preset, model, width) * groups : width;
       int stride = block == 0 && stage > 0 ? 2 : 1;
       snprintf(name, sizeof name, "layer%d.%d", stage + 1, block);
       snprintf(skip, sizeof skip, "%s", from);
@@ -166,9 +175,9 @@ static void residual_blocks(FILE *to, const preset_t *preset, const ls_model_con
         with_conv(to, name, "downsample.0", "downsample.1", from, outputs, 1, stride, 1);
         snprintf(skip, sizeof skip, "%s.downsample.1", name);
       }
-      with_conv(to, name, "conv1", "bn1", from, width, deep ? 1 : 3, deep ? 1 : stride, 1);
+      with_conv(to, name, "conv1", "bn1", from, inner, deep ? 1 : 3, deep ? 1 : stride, 1);
       fputs(relu, to);
-      with_conv(to, name, "conv2", "bn2", "", width, 3, deep ? stride : 1, 1);
+      with_conv(to, name, "conv2", "bn2", "", inner, 3, deep ? stride : 1, groups);
       if (deep) {
         fputs(relu, to);
         with_conv(to, name, "conv3", "bn3", "", outputs, 1, 1, 1);
@@ -280,7 +289,7 @@ static const preset_t presets[] = {
     {"resnet34", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
      .blocks_max = 144, .width = 64, .depth = {3, 4, 6, 3}, .expansion = 1},
     {"resnet50", resnet, resnet_head, .classes = 1000, .image = 224, .features = 3, .blocks = residual_blocks,
-     .blocks_max = 101, .width = 64, .depth = {3, 4, 6, 3}, .expansion = 4},
+     .blocks_max = 101, .width = 64, .depth = {3, 4, 6, 3}, .groups = 1, .group_width = 64, .expansion = 4},
     {"efficientnet-b0", efficientnet, efficientnet_head, .classes = 1000, .image = 224, .features = 3,
      .dropout = 0.2, .blocks_max = 74, .width = 1, .depth = {1}, .factors = true, .blocks = efficient_blocks},
 };
@@ -296,7 +305,8 @@ _Static_assert(LS_COUNT(presets) + 1 == LS_COUNT(ls_preset_names), "every preset
 static const struct {
   const char *name;
   size_t given, own;
-} sizes[] = {SIZE(heads), SIZE(context), SIZE(vocabulary), SIZE(features), SIZE(classes), SIZE(image)};
+} sizes[] = {SIZE(heads),   SIZE(context), SIZE(vocabulary), SIZE(features),
+             SIZE(classes), SIZE(image),   SIZE(groups),     SIZE(group_width)};
 
 static const preset_t *find(const char *name) {
   for (int i = 0; i < LS_COUNT(presets); i++)
@@ -311,9 +321,17 @@ static bool names(const char *text, const char *size) {
   return false;
 }
 
+static int64_t own_size(const preset_t *preset, int i) {
+  int64_t own;
+  memcpy(&own, (const char *)preset + sizes[i].own, sizeof own);
+  return own;
+}
+
 /* Whether the network depends on this size: by its text, or because its blocks are made from it. */
 static bool reads(const preset_t *preset, const char *size) {
-  const bool of_blocks = strcmp(size, "width") == 0 || strcmp(size, "depth") == 0;
+  bool of_blocks = strcmp(size, "width") == 0 || strcmp(size, "depth") == 0;
+  for (int i = 0; i < LS_COUNT(sizes); i++)
+    of_blocks = of_blocks || (strcmp(size, sizes[i].name) == 0 && own_size(preset, i) > 0);
   return names(preset->model, size) || names(preset->head, size) || (preset->blocks && of_blocks);
 }
 
@@ -330,10 +348,9 @@ static double value_of(const preset_t *preset, const ls_model_config_t *model, c
                 {"residual", 0.02 / sqrt(2.0 * depth)} /* of GPT-2 */};
   for (int i = 0; i < LS_COUNT(sizes); i++)
     if (strlen(sizes[i].name) == len && strncmp(name, sizes[i].name, len) == 0) {
-      int64_t given, own;
+      int64_t given;
       memcpy(&given, (const char *)model + sizes[i].given, sizeof given);
-      memcpy(&own, (const char *)preset + sizes[i].own, sizeof own);
-      return (double)(given > 0 ? given : own);
+      return (double)(given > 0 ? given : own_size(preset, i));
     }
   int i = 0;
   while (strlen(others[i].name) != len || strncmp(name, others[i].name, len) != 0)
@@ -355,6 +372,8 @@ const char *ls_preset_refuses(const ls_model_config_t *model, const char *size,
   }
   if (strcmp(size, "width") == 0 && !preset->factors && model->width != floor(model->width))
     return "takes whole numbers";
+  if (strcmp(size, "group_width") == 0 && group_of(preset, model, (int64_t)width_of(preset, model)) == 0)
+    return "has no channel left: the first stage has width * group_width / 64 for each group";
   if (strcmp(size, "depth") != 0) return NULL;
   if (given > 1 && given != own)
     return own > 1 ? "takes one number, or one for each of its 4 stages" : "takes one number";

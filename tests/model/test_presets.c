@@ -126,6 +126,12 @@ static void of_other_sizes(void **state) {
       /* torchvision's resnet101 and 152, and efficientnet_b1 to b3 */
       {"{preset: resnet50, depth: [3, 4, 23, 3]}", 44549160, LS_LOSS_CROSS_ENTROPY, 0},
       {"{preset: resnet50, depth: [3, 8, 36, 3]}", 60192808, LS_LOSS_CROSS_ENTROPY, 0},
+      /* wide_resnet50_2 and 101_2, resnext50_32x4d and 101_32x8d */
+      {"{preset: resnet50, group_width: 128}", 68883240, LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: resnet50, group_width: 128, depth: [3, 4, 23, 3]}", 126886696, LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: resnet50, groups: 32, group_width: 4}", 25028904, LS_LOSS_CROSS_ENTROPY, 0},
+      {"{preset: resnet50, groups: 32, group_width: 8, depth: [3, 4, 23, 3]}", 88791336,
+       LS_LOSS_CROSS_ENTROPY, 0},
       {"{preset: resnet34, depth: 2}", 11689512, LS_LOSS_CROSS_ENTROPY, 0},
       {"{preset: resnet18, width: 8, depth: 1, classes: 10}", 78962, LS_LOSS_CROSS_ENTROPY, 0},
       {"{preset: efficientnet-b0, width: 1.0, depth: 1.1}", 7794184, LS_LOSS_CROSS_ENTROPY, 1},
@@ -148,6 +154,7 @@ static void of_other_sizes(void **state) {
     json_t *json = ls_model_json(&p.model);
     assert_null(json_object_get(json, "width"));
     assert_null(json_object_get(json, "image"));
+    assert_null(json_object_get(json, "group_width"));
     assert_null(json_object_get(json, "preset"));
     json_decref(json);
     ls_graph_destroy(graph);
@@ -219,6 +226,11 @@ static void sizes_that_do_not_fit(void **state) {
       {"model: {preset: efficientnet-b0, depth: 4.6}\n",
        "f.yaml:1:34: model.depth: efficientnet-b0 takes at most 74 blocks: a network has at most 1024 "
        "layers\n"},
+      {"model: {preset: resnet34, groups: 2}\n", "f.yaml:1:27: model.groups: resnet34 has no such size"},
+      {"model: {preset: resnet50, width: 8, group_width: 7}\n",
+       "f.yaml:1:37: model.group_width: resnet50 has no channel left: the first stage has width * "
+       "group_width / 64 "
+       "for each group\n"},
       {"model: {preset: gpt2, depth: 128}\n",
        "f.yaml:1:23: model.depth: gpt2 takes at most 127 blocks: a network has at most 1024 layers\n"},
       {"model: {preset: encoder, depth: 128}\n",

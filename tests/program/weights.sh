@@ -58,11 +58,11 @@ grep -q 'begins with 6 of' err || fail "weights of a run: $(cat err)"
   fail "another size: $(cat err)"
 grep -q '1 of the model have another shape there and begin anew: head.weight' err || fail "another size: $(cat err)"
 
-# the presets have Hugging Face's names: PRESET MAP TENSOR SHAPE..
+# the presets have the names of others: PRESET MAP TENSOR SHAPE.., with the other sizes
 awk 'BEGIN { print "a,b,c,d,e,f,g,h"; for (r = 0; r < 9; r++) print r ",1,2,3,4,5,6,7" }' >ids.csv
 preset() {
   cat >p.yaml <<Y
-model: {preset: $1, width: 12, depth: 2, heads: 3, context: 8, vocabulary: 10$sizes}
+model: {preset: $1, $sizes}
 data: {kind: synthetic, samples: 40}
 train: {batch: 10, steps: 2, checkpoint: {dir: $1}}
 parallel: {backend: cpu}
@@ -74,12 +74,12 @@ Y
   for tensor in "$@"; do
     head -c 16384 p.safetensors | grep -aq "\"${tensor% *}\":{[^}]*\"shape\":\[${tensor#* }\]" || fail "$name: no $tensor"
   done
-  "$program" predict p.yaml --checkpoint $name --input ids.csv >a.csv 2>err || fail "$name: predict: $(cat err)"
-  "$program" predict p.yaml --set model.weights=p.safetensors --set model.map=$map --input ids.csv >b.csv 2>err ||
+  "$program" predict p.yaml --checkpoint $name --input $input >a.csv 2>err || fail "$name: predict: $(cat err)"
+  "$program" predict p.yaml --set model.weights=p.safetensors --set model.map=$map --input $input >b.csv 2>err ||
     fail "$name: predict from $map: $(cat err)"
   cmp a.csv b.csv || fail "$name: other predictions from $map"
 }
-sizes=""
+input=ids.csv texts="width: 12, depth: 2, heads: 3, context: 8, vocabulary: 10" sizes=$texts
 preset gpt2 hf-gpt2 'wte.weight 10,12' 'wpe.weight 8,12' 'h.1.attn.c_attn.weight 12,36' 'h.1.attn.c_proj.bias 12' \
   'h.0.mlp.c_fc.weight 12,48' 'h.0.ln_2.weight 12' 'ln_f.bias 12'
 # a network for shorter texts takes the first places of the table
@@ -95,13 +95,18 @@ a,b,c,d,e,f,g,h,i
 Y
 grep -q 'have another shape there and begin anew: wpe.weight' err || fail "longer: $(cat err)"
 
-sizes=", classes: 2"
+sizes="$texts, classes: 2"
 preset bert-base hf-bert 'bert.embeddings.word_embeddings.weight 10,12' 'bert.embeddings.LayerNorm.bias 12' \
   'bert.encoder.layer.1.attention.self.key.weight 12,12' 'bert.encoder.layer.1.attention.output.dense.bias 12' \
   'bert.encoder.layer.0.intermediate.dense.weight 48,12' 'bert.encoder.layer.0.output.LayerNorm.weight 12' 'classifier.weight 2,12'
-sizes=
+sizes=$texts
 preset bert-base-mlm hf-bert 'bert.embeddings.word_embeddings.weight 10,12' 'cls.predictions.transform.dense.weight 12,12' \
   'cls.predictions.transform.LayerNorm.bias 12' 'cls.predictions.bias 10'
+# as resnext50_32x4d: the middle convolutions of a block have groups and a width of their own
+awk 'BEGIN { for (r = -1; r < 9; r++) for (i = 0; i < 3072; i++) printf "%s%s", r < 0 ? "p" i : r * i % 7, i < 3071 ? "," : "\n" }' >images.csv
+input=images.csv sizes="width: 8, depth: 1, image: 32, classes: 3, groups: 2, group_width: 32"
+preset resnet50 torchvision 'conv1.weight 8,3,7,7' 'layer1.0.conv1.weight 8,8,1,1' 'layer1.0.conv2.weight 8,4,3,3' \
+  'layer1.0.conv3.weight 32,8,1,1' 'layer4.0.conv2.weight 64,32,3,3' 'layer2.0.downsample.0.weight 64,32,1,1' 'fc.weight 3,256'
 
 expect 5 'gone.safetensors' train a.yaml --set model.weights=gone.safetensors
 expect 6 'none of its tensors belongs to this model' train a.yaml --set model.weights=hf-gpt2.safetensors \
