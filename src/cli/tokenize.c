@@ -15,7 +15,8 @@ static const cli_extra_t extra[] = {
          "A token for each character of the text; their list goes to OUTPUT.vocabulary.json."},
     [EXTRA_BYTES] = {"--bytes", NULL, "A token for each byte."},
     [EXTRA_TYPE] = {"--type", "NAME",
-                    "u16 or i32 (default: u16 if the vocabulary has at most 65,536 tokens)."},
+                    "u16 or i32 (default: u16 if the vocabulary has at most 65,536 tokens; with --decode "
+                    "llm.c's header says it)."},
     [EXTRA_HEADER] = {"--header", NULL, "Write llm.c's header in front of the tokens."},
     [EXTRA_DECODE] = {"--decode", NULL, "INPUT is a token file, and OUTPUT gets its text."},
     {NULL, NULL, NULL}};
@@ -172,7 +173,9 @@ static ls_status_t decode(job_t *j) {
     ls_corpus_file_t f = {.path = j->inputs.v[i]};
     status = ls_view_open(j->ctx, f.path, false, &f.view);
     if (status != LS_OK) break;
-    bool wide = type ? strcmp(type, "i32") == 0 : ls_corpus_guess(&f) == LS_TOKENS_I32;
+    bool wide =
+        type ? strcmp(type, "i32") == 0
+             : ls_corpus_guess(&f) == LS_TOKENS_I32 || ls_tokenizer_size(j->tokenizer) > UINT16_MAX + 1;
     j->dtype = wide ? LS_I32 : LS_U16;
     status = decode_file(j, &f);
     ls_view_close(&f.view);

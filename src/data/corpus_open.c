@@ -66,7 +66,7 @@ ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, ls_corpus_file_t 
     if (found != dtype)
       return ls_fail(ctx, LS_ERR_DATA,
                      "%s: its header says that it holds tokens of %zu bytes, not of %zu: "
-                     "set data.tokens to %s",
+                     "set data.tokens, or --type, to %s",
                      f->path, ls_dtype_bytes(found), one, found == LS_U16 ? "u16" : "i32");
     if (header.tokens < 0 || (uint64_t)header.tokens * one != f->view.size - skip)
       return ls_fail(ctx, LS_ERR_DATA,

@@ -281,7 +281,7 @@ static void what_cannot_be_read_is_refused(void **state) {
   refused(&said, (ls_data_config_t){.path = cut}, want, LS_ERR_DATA,
           "promises 101 tokens of 2 bytes, but 200 bytes");
   refused(&said, (ls_data_config_t){.path = cut, .tokens = LS_TOKENS_I32}, want, LS_ERR_DATA,
-          "set data.tokens to u16");
+          "set data.tokens, or --type, to u16");
   refused(&said, (ls_data_config_t){.path = tokens}, want, LS_ERR_DATA,
           "token 6 (from 0; byte offset 12) is 256, but the model's last layer has 256 units: tokens are 0 "
           "to 255");

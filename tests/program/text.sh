@@ -48,6 +48,13 @@ for file in fox.bin fox.llmc; do
   "$program" tokenize $file - --vocabulary fox.bin.vocabulary.json --decode | cmp - fox.txt || fail "$file is not its text"
 done
 "$program" tokenize fox.txt bytes.bin --bytes --type i32 >/dev/null
+# with more tokens than 16 bits count, both ways take i32 by themselves
+awk 'BEGIN { printf "["; for (i = 32; i < 65534; i++) if (i < 55296 || i > 57343) printf "\"\\u%04x\",", i
+  for (i = 0; i < 4096; i++) printf "\"\\ud8%02x\\udc%02x\",", 64 + int(i / 256), i % 256; print "\"\\n\"]" }' >wide.json
+"$program" tokenize fox.txt wide.bin --vocabulary wide.json >out
+grep -q '(i32)' out || fail "tokens of a large vocabulary: $(cat out)"
+"$program" tokenize wide.bin - --vocabulary wide.json --decode | cmp - fox.txt || fail "i32 tokens are read as u16"
+expect 4 'set data.tokens, or --type, to u16' tokenize fox.llmc - --vocabulary fox.bin.vocabulary.json --decode --type i32
 # files of the command line: the name as it was given, the reason, and no rule for paths of configurations
 for way in '--bytes none.txt' '--characters none.txt' '--bytes none*.txt' '--decode --bytes none.bin' '--vocabulary none.json fox.txt'; do
   # shellcheck disable=SC2086
