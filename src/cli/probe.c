@@ -65,15 +65,25 @@ bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *st
   return false;
 }
 
+/* A profile that lacks them is still worth having. */
+static void note_left_out(cli_probe_t *probe, const char *device, int left_out) {
+  if (left_out > 0)
+    cli_probe_note(probe, "%s: %d product%s would take more than a second each", device, left_out,
+                   LS_PLURAL(left_out));
+}
+
 /* The CPU with the numbers of threads that the ranks of each world would have. */
 static ls_status_t measure_cpu(ls_ctx_t *ctx, double budget_s, cli_probe_t *probe) {
-  int counts[CLI_PROBE_RANKS_MAX], count = 0, cpus = ls_cpu_count();
+  int counts[CLI_PROBE_RANKS_MAX], count = 0, cpus = ls_cpu_count(), left_out = 0, most = 0;
   for (int ranks = 1; ranks > 0; ranks = cli_probe_next(ranks, cpus))
     if (count == 0 || counts[count - 1] != cpus / ranks) counts[count++] = cpus / ranks;
   ls_status_t status = LS_OK;
-  for (int i = 0; i < count && status == LS_OK; i++)
+  for (int i = 0; i < count && status == LS_OK; i++) {
     status = ls_probe_device(ctx, &ls_backend_cpu, 0, counts[i], (int64_t)(budget_s * 1e9 / count),
-                             probe->profile);
+                             probe->profile, &left_out);
+    if (left_out > most) most = left_out;
+  }
+  note_left_out(probe, "CPU", most);
   return status;
 }
 
@@ -88,10 +98,11 @@ static int measure_gpus(const budget_t *budget, cli_probe_t *probe) {
     ls_ctx_destroy(own);
     return 0;
   }
-  int count = cuda->device->count(own), staged = 0;
+  int count = cuda->device->count(own), staged = 0, left_out;
   const ls_machine_t *m = &probe->machine;
-  if (ls_probe_device(own, cuda, 0, 1, (int64_t)(budget->gpu * 1e9), probe->profile) != LS_OK)
+  if (ls_probe_device(own, cuda, 0, 1, (int64_t)(budget->gpu * 1e9), probe->profile, &left_out) != LS_OK)
     cli_probe_note(probe, "GPU 0: %.200s", ls_ctx_error(own));
+  note_left_out(probe, "GPU 0", left_out);
   for (int i = 1; i < m->gpu_count; i++)
     if (strcmp(m->gpu[i].name, m->gpu[0].name) != 0)
       cli_probe_note(probe, "GPU %d (%.60s) is of another kind than GPU 0: a profile holds one kind", i,

@@ -74,7 +74,7 @@ static ls_status_t add_others(ls_meter_t *b) {
 }
 
 static ls_status_t measure(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_device_options_t *options,
-                           int64_t budget_ns, ls_profile_t *profile) {
+                           int64_t budget_ns, ls_profile_t *profile, int *left_out) {
   ls_device_t *device;
   ls_meter_t *meter;
   ls_status_t status = backend->device->open(ctx, options, &device);
@@ -85,6 +85,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const ls_backend_t *backend, const ls_
   if (status == LS_OK && options->math == LS_MATH_FP32) status = add_others(meter);
   if (status == LS_OK) status = ls_meter_run(meter, budget_ns);
   if (status == LS_OK) status = ls_meter_report(meter, profile);
+  *left_out += ls_meter_left_out(meter);
   ls_meter_destroy(meter);
 device:
   backend->device->close(device);
@@ -99,16 +100,17 @@ static bool differs(const ls_backend_t *backend, ls_math_t math) {
 }
 
 ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
-                            int64_t budget_ns, ls_profile_t *profile) {
+                            int64_t budget_ns, ls_profile_t *profile, int *left_out) {
   enum { PARTS = 6 }; /* each further precision gets one, fp32 the rest */
   ls_device_options_t options = {.index = index, .threads = threads};
   ls_status_t status = LS_OK;
   int64_t left_ns = budget_ns;
+  *left_out = 0;
   for (int math = LS_MATH_COUNT - 1; math >= 0 && status == LS_OK; math--) {
     options.math = (ls_math_t)math;
     if (math != LS_MATH_FP32 && !differs(backend, options.math)) continue;
     int64_t own_ns = math == LS_MATH_FP32 ? left_ns : budget_ns / PARTS;
-    status = measure(ctx, backend, &options, own_ns, profile);
+    status = measure(ctx, backend, &options, own_ns, profile, left_out);
     left_ns -= own_ns;
   }
   return status;

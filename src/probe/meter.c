@@ -1,6 +1,7 @@
 /* Timing: the loop over all items, calibration, one sample. */
 #include "probe/meter.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,6 +103,17 @@ ls_status_t ls_meter_sample(ls_meter_t *b, ls_meter_item_t *item, double *out) {
   return status;
 }
 
+static bool too_slow(const ls_meter_t *b, const ls_meter_item_t *item) {
+  return b->flops_per_ns > 0 && item->flops > LS_METER_ISSUE_MAX_S * 1e9 * b->flops_per_ns;
+}
+
+int ls_meter_left_out(const ls_meter_t *b) {
+  int count = 0;
+  for (int i = 0; i < b->count; i++)
+    count += b->items[i].samples.count == 0 && too_slow(b, &b->items[i]);
+  return count;
+}
+
 /* Within the budget every item gets its share of rounds. A machine so slow that few rounds take more than
  * half again as long keeps the samples it has. */
 ls_status_t ls_meter_run(ls_meter_t *b, int64_t budget_ns) {
@@ -112,9 +124,11 @@ ls_status_t ls_meter_run(ls_meter_t *b, int64_t budget_ns) {
       int64_t spent = ls_clock_ns() - begin;
       if (round > 0 && spent > budget_ns && (spent > budget_ns + budget_ns / 2 || round >= ROUNDS_MIN))
         return LS_OK;
+      if (too_slow(b, &b->items[i])) continue;
       ls_status_t status = ls_meter_sample(b, &b->items[i], &ns);
       if (status != LS_OK) return status;
       ls_samples_add(&b->items[i].samples, ns);
+      if (ns > 0) b->flops_per_ns = fmax(b->flops_per_ns, b->items[i].flops / ns);
     }
     if (b->count == 0 || round >= LS_SAMPLES_MAX) return LS_OK;
   }

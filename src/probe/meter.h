@@ -13,6 +13,7 @@ typedef struct ls_meter ls_meter_t;
 typedef struct {
   char key[LS_PROFILE_KEY_BYTES];
   double bytes; /* a point of the curve `key`; negative: a time */
+  double flops; /* of one issue; 0: not counted */
   bool eager;   /* never captured, because the cost of launching is measured */
   ls_status_t (*issue)(ls_meter_t *meter, void *arg);
   void *arg;
@@ -35,14 +36,18 @@ struct ls_meter {
   void *memory[4 * LS_METER_ITEMS_MAX]; /* of the device */
   void *pinned[2 * LS_METER_ITEMS_MAX]; /* of the host */
   int memory_count, pinned_count;
+  double flops_per_ns; /* the most that any item has reached */
 };
 
 ls_status_t ls_meter_create(ls_ctx_t *ctx, ls_device_t *device, int threads, ls_meter_t **meter);
 void ls_meter_destroy(ls_meter_t *meter);
 /* One sample of one item: nanoseconds per issue. Calibrates at first. */
 ls_status_t ls_meter_sample(ls_meter_t *meter, ls_meter_item_t *item, double *ns);
-/* Samples all items in turn until the budget is spent. */
+/* Samples all items in turn until the budget is spent. An item is left out if one issue would take more than
+ * LS_METER_ISSUE_MAX_S by the fastest rate of the others: no budget would suffice for it. */
+enum { LS_METER_ISSUE_MAX_S = 1 };
 ls_status_t ls_meter_run(ls_meter_t *meter, int64_t budget_ns);
+int ls_meter_left_out(const ls_meter_t *meter); /* how many */
 /* The times and curves of the items that have samples. */
 ls_status_t ls_meter_report(const ls_meter_t *meter, ls_profile_t *profile);
 

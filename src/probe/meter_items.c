@@ -122,7 +122,12 @@ ls_status_t ls_meter_add_op(ls_meter_t *b, const char *name, const ls_shape_t *i
     return ls_fail(b->ctx, LS_ERR_UNSUPPORTED, "probe: backend %s has no %s", b->backend->name, lacks);
   char own[LS_PROFILE_KEY_BYTES];
   if (!key) ls_probe_op_key(b->backend, b->device->math, b->threads, op, &item->attrs, in, outputs, own);
-  return add(b, key ? key : own, bytes, issue_op, item, out);
+  ls_meter_item_t *added;
+  status = add(b, key ? key : own, bytes, issue_op, item, &added);
+  if (status != LS_OK) return status;
+  added->flops = (double)ls_op_flops(op, &item->attrs, in, outputs);
+  if (out) *out = added;
+  return LS_OK;
 }
 
 /* The cost of a task on another lane to compute that waits for it: two marks, two waits, an op on one

@@ -13,9 +13,9 @@
 #include "machine/profile.h"
 
 /* One device: matrix products over a grid of shapes (in every precision of the backend), memory, launches,
- * hand-overs, copies. Local. */
+ * hand-overs, copies. *left_out: products that would take more than a second each on this device, and are not measured. Local. */
 ls_status_t ls_probe_device(ls_ctx_t *ctx, const ls_backend_t *backend, int index, int threads,
-                            int64_t budget_ns, ls_profile_t *profile);
+                            int64_t budget_ns, ls_profile_t *profile, int *left_out);
 
 /* The largest linear layer of that grid, (rows, width) times (width, width). */
 void ls_probe_largest_product(const ls_backend_t *backend, int64_t *rows, int64_t *width);

@@ -183,13 +183,65 @@ static void a_failure_is_passed_up(void **state) {
   ls_backend_null.device->close(device);
 }
 
+/* A device whose clock says a microsecond for each FLOP. */
+static _Atomic int64_t slow_ns, seen_ns, slow_rows;
+static ls_status_t slow(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const int64_t *dim = args->in[0].shape.dim;
+  slow_ns += 1000 * 2 * dim[0] * dim[1] * dim[1];
+  if (dim[0] > slow_rows) slow_rows = dim[0];
+  return LS_OK;
+}
+static ls_kernel_fn slow_kernel(const ls_device_t *device, const char *op) {
+  (void)device;
+  (void)op;
+  return slow;
+}
+static ls_status_t slow_elapsed(ls_event_t *from, ls_event_t *to, int64_t *ns) {
+  (void)from, (void)to;
+  *ns = slow_ns - seen_ns;
+  seen_ns = slow_ns;
+  return LS_OK;
+}
+
+/* Products that take minutes each were measured before any budget was looked at. */
+static void what_would_take_too_long_is_left_out(void **state) {
+  capture_t *c = *state;
+  ls_device_ops_t ops = *ls_backend_null.device;
+  ops.kernel = slow_kernel;
+  ls_stream_ops_t stream = *ls_backend_null.stream;
+  stream.elapsed = slow_elapsed;
+  ls_backend_t backend = ls_backend_null;
+  backend.device = &ops;
+  backend.stream = &stream;
+  ls_device_t *device;
+  ls_meter_t *meter = meter_of(c, &ls_backend_null, &device);
+  device->backend = meter->backend = &backend;
+  static const int64_t rows[] = {16, 64, 1024};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const ls_shape_t in[] = {LS_SHAPE(LS_F32, rows[i], 64), LS_SHAPE(LS_F32, 64, 64), LS_SHAPE(LS_F32, 64)};
+    assert_int_equal(ls_meter_add_op(meter, "linear", in, NULL, -1, NULL), LS_OK);
+  }
+  assert_int_equal(ls_meter_run(meter, 1000), LS_OK);
+  assert_int_equal(slow_rows, 64); /* one issue of the largest would take 8.4 s */
+  assert_int_equal(ls_meter_left_out(meter), 1);
+  ls_profile_t *profile = profile_of(c);
+  assert_int_equal(ls_meter_report(meter, profile), LS_OK);
+  assert_int_equal(ls_profile_time_count(profile), 2);
+  ls_profile_destroy(profile);
+  ls_meter_destroy(meter);
+  ls_backend_null.device->close(device);
+}
+
 /* A whole device, computing nothing: everything that belongs to a profile is there. */
 static void whole_device(void **state) {
   capture_t *c = *state;
+  int left_out;
   ls_profile_t *profile = profile_of(c);
   const ls_curve_point_t *points;
   ls_time_t t;
-  assert_int_equal(ls_probe_device(c->ctx, &ls_backend_null, 0, 2, 2000000, profile), LS_OK);
+  assert_int_equal(ls_probe_device(c->ctx, &ls_backend_null, 0, 2, 2000000, profile, &left_out), LS_OK);
+  assert_int_equal(left_out, 0);
   assert_int_equal(ls_profile_curve(profile, "memory null t2", &points), 4);
   assert_true(points[3].bytes == 12.0 * (1 << 24));
   assert_true(ls_profile_get(profile, "launch null t2", &t));
@@ -220,6 +272,7 @@ static ls_status_t open_any_math(ls_ctx_t *ctx, const ls_device_options_t *optio
 
 static void every_precision(void **state) {
   capture_t *c = *state;
+  int left_out;
   ls_device_ops_t ops = *ls_backend_null.device;
   ops.open = open_any_math;
   ops.low = any_low;
@@ -229,7 +282,7 @@ static void every_precision(void **state) {
   ls_profile_t *profile = profile_of(c);
   const ls_curve_point_t *points;
   ls_time_t t;
-  assert_int_equal(ls_probe_device(c->ctx, &backend, 0, 1, 2000000, profile), LS_OK);
+  assert_int_equal(ls_probe_device(c->ctx, &backend, 0, 1, 2000000, profile, &left_out), LS_OK);
   assert_true(ls_profile_get(
       profile, "op null t1 linear f32 (16, 128) f32 (128, 128) f32 (128) -> f32 (16, 128)", &t));
   assert_true(ls_profile_get(
@@ -272,6 +325,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(refuses, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(captures, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(a_failure_is_passed_up, capture_setup, capture_teardown),
+      cmocka_unit_test_setup_teardown(what_would_take_too_long_is_left_out, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(whole_device, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(every_precision, capture_setup, capture_teardown),
       cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),

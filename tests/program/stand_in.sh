@@ -19,7 +19,7 @@ world="1 2"
 command -v mpirun >/dev/null 2>&1 || world=1
 on="--set parallel.side_lane=on"
 off="--set parallel.side_lane=off"
-with_profile # of this machine without the stand-in, whose GPU's products would take hours in plain C
+with_profile # of this machine without the stand-in, whose GPU takes a minute to measure in plain C
 "$LOCKSTEP_STAND_IN_CURVE" "$LOCKSTEP_PROFILE" || fail "the curve of two GPUs"
 export LOCKSTEP_CUDA_MODULE="$LOCKSTEP_STAND_IN"
 

@@ -1,5 +1,5 @@
-/* stand_in_curve PROFILE: adds a curve of all-reduces between two GPUs, which probe cannot measure on a stand-in for one
- * (its products are too large for plain C), so that plan prices two ranks. */
+/* stand_in_curve PROFILE: adds a curve of all-reduces between two GPUs, so that plan prices two ranks. Probe would measure
+ * one too, but its products take a minute in plain C. */
 #include "machine/profile.h"
 
 #include <stdio.h>
