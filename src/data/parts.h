@@ -23,6 +23,10 @@ typedef struct {
 /* Checks the widths and row counts against each other and against the model's needs, and that classes are
  * class numbers. LS_ERR_DATA. */
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *source);
+/* Refuses samples with the dimensions of the model's input in another order, those of 1 aside, such as channels before
+ * pixels: only their number would fit. Other dimensions are no matter. LS_ERR_DATA. */
+ls_status_t ls_samples_check(ls_ctx_t *ctx, const char *name, const ls_shape_t *sample,
+                             const ls_shape_t *input);
 /* Checked classes become dataset->targets, i32; their matrix is emptied. */
 ls_status_t ls_labels_take(ls_ctx_t *ctx, ls_matrix_t *targets, ls_dataset_t *dataset);
 

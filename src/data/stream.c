@@ -381,7 +381,8 @@ ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
                    "%s has %" PRId64 " feature%s per sample, but the model's input is %" PRId64 "%s", s->name,
                    rows->cols, LS_PLURAL(rows->cols), s->inputs,
                    rows->names ? ": data.columns names those to use" : "");
-  if (s->ids > 0) status = ls_matrix_ids(s->ctx, s->name, rows, s->given, s->ids);
+  if (s->given == 0) status = ls_samples_check(s->ctx, s->name, &rows->row, &s->want->x);
+  if (status == LS_OK && s->ids > 0) status = ls_matrix_ids(s->ctx, s->name, rows, s->given, s->ids);
   s->given += rows->rows;
   return status;
 }

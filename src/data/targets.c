@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { CLASSES_MAX = 1 << 24 /* whole numbers up to here are exact as f32 */ };
 
@@ -51,6 +52,36 @@ static ls_status_t check_labels(ls_ctx_t *ctx, const char *name, const ls_matrix
   return LS_OK;
 }
 
+/* The dimensions above 1. */
+static int long_dims(const ls_shape_t *shape, int64_t dim[LS_DIMS_MAX]) {
+  int count = 0;
+  for (int i = 0; i < shape->rank; i++)
+    if (shape->dim[i] > 1) dim[count++] = shape->dim[i];
+  return count;
+}
+
+static int times(const int64_t *dim, int count, int64_t one) {
+  int n = 0;
+  for (int i = 0; i < count; i++)
+    n += dim[i] == one;
+  return n;
+}
+
+ls_status_t ls_samples_check(ls_ctx_t *ctx, const char *name, const ls_shape_t *sample,
+                             const ls_shape_t *input) {
+  int64_t a[LS_DIMS_MAX], b[LS_DIMS_MAX];
+  int count = long_dims(sample, a);
+  char text[2][LS_SHAPE_TEXT_BYTES];
+  if (long_dims(input, b) != count || !memcmp(a, b, (size_t)count * sizeof *a)) return LS_OK;
+  for (int i = 0; i < count; i++)
+    if (times(a, count, a[i]) != times(b, count, a[i])) return LS_OK;
+  return ls_fail(ctx, LS_ERR_DATA,
+                 "%s: samples are %s, but the model's input is %s: bring the dimensions into this order "
+                 "(numpy.transpose)",
+                 name, strchr(ls_shape_text(sample, text[0]), '('),
+                 strchr(ls_shape_text(input, text[1]), '('));
+}
+
 /* Those that change the input of a preset. */
 static const char *preset_sizes(const ls_data_want_t *want) {
   return want->x.rank == 3   ? "model.image and model.features to their height and channels"
@@ -76,6 +107,8 @@ ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls
                    ": set model.input to [%" PRId64 "]%s",
                    s->feature_name, features->cols, LS_PLURAL(features->cols), want->inputs, features->cols,
                    features->names ? ", or choose other columns" : "");
+  ls_status_t status = ls_samples_check(ctx, s->feature_name, &features->row, &want->x);
+  if (status != LS_OK) return status;
   if (want->classes) return check_classes(ctx, want, s->target_name, targets);
   if (targets->cols != want->outputs)
     return ls_fail(ctx, LS_ERR_DATA,

@@ -72,6 +72,28 @@ sed -i 's/units: 2/units: 3/' square.yaml
 cmp e.npy f.npy || fail "npy to stdout"
 expect 2 'only the end of this input tells' predict c.yaml --checkpoint run --input - --format npy <train.csv
 
+# images_with_channels_first: an array in another order than the model's input was taken as if it were in that order
+array() {
+  printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }" >"$1"
+  head -c "$3" /dev/zero >>"$1"
+}
+array good.npy '2, 4, 5, 3' 480
+array first.npy '2, 3, 4, 5' 480
+array flat.npy '2, 60' 480
+array one.npy '2, 1, 4, 5, 3' 480
+array y.npy '2, 1' 8
+sed 's/input: \[3\]/input: [4, 5, 3]/; s/units: 3/units: 1/; s/features: a.npy, targets: a.npy/features: good.npy, targets: y.npy/; s/batch: 20/batch: 2/; s/dir: square/dir: image/' \
+  square.yaml >image.yaml
+"$program" train image.yaml --quiet >/dev/null 2>err || fail "an image: $(cat err)"
+wrong='first.npy: samples are (3, 4, 5), but the model.s input is (4, 5, 3): bring the dimensions into this order'
+expect 4 "$wrong" train image.yaml --set data.features=first.npy
+expect 4 "$wrong" train image.yaml --set data.features=first.npy --set data.mapped=true
+expect 4 "$wrong" predict image.yaml --checkpoint image --input first.npy
+for file in good flat one; do
+  "$program" predict image.yaml --checkpoint image --input $file.npy >$file.csv 2>err || fail "$file: $(cat err)"
+  cmp good.csv $file.csv || fail "$file.npy is another image"
+done
+
 # many batches, with line ends between quotes; a fault far down has its own line
 awk 'BEGIN { srand(4); print "note,\"near\",far"
   for (i = 0; i < 60000; i++) printf "\"a\nb, %d\",%.5f,%.3f\n", i, rand() * 2 - 1, 1600000000 + 90000 * rand() }' >long.csv
