@@ -40,6 +40,8 @@ static ls_status_t check_args(ls_ctx_t *ctx, const cli_args_t *args) {
   if (ways != 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep tokenize takes one of --vocabulary FILE, --characters and --bytes");
+  if (!strcmp(args->operand[0], "-"))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep tokenize reads files: INPUT cannot be stdin");
   if (type && strcmp(type, "u16") != 0 && strcmp(type, "i32") != 0)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--type: \"%s\" is not one of u16, i32", LS_SHOWN(type));
   if (given[EXTRA_CHARACTERS] && given[EXTRA_DECODE])

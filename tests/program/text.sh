@@ -60,6 +60,7 @@ for way in '--bytes none.txt' '--characters none.txt' '--bytes none*.txt' '--dec
   # shellcheck disable=SC2086
   expect 5 '^lockstep: error: none[a-z.*]*: \(cannot be opened: No such file or directory\|no file has such a name\)$' tokenize $way x.bin
 done
+expect 2 'INPUT cannot be stdin' tokenize --bytes - x.bin
 expect 5 '^lockstep: error: none/x.bin: cannot be created: No such file or directory$' tokenize --bytes fox.txt none/x.bin
 expect 4 'bytes.bin: token 0 (from 0; byte offset 0) is 116, but the model.s embedding has 64' \
   check c.yaml --set data.path=bytes.bin --set data.tokens=i32 --set model.layers.2.dense.units=200 --set model.layers.2.dense.share=
