@@ -63,6 +63,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->extra[EXTRA_OUTPUT])
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep export: --output FILE is missing; see lockstep export --help");
+  if (!strcmp(args->extra[EXTRA_OUTPUT], "-"))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep export writes a file: --output cannot be stdout");
   ls_status_t status = cli_file_not(ctx, args->extra[EXTRA_OUTPUT], args->config);
   if (status != LS_OK) return status;
   return cli_with_model(ctx, args, NULL, args->extra[EXTRA_BEST] != NULL, 0, export);

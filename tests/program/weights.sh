@@ -115,6 +115,7 @@ head -c 4500 names.safetensors >cut.safetensors
 expect 6 'cut.safetensors' train a.yaml --set model.weights=cut.safetensors
 expect 3 'hf-gpt3' train a.yaml --set model.map=hf-gpt3
 expect 2 'not one of names, torchvision' export a.yaml --checkpoint run --output x --map tf
+expect 2 'output cannot be stdout' export a.yaml --checkpoint run --output -
 expect 2 '--output FILE is missing' export a.yaml --checkpoint run
 expect 2 'there is no model to use' export a.yaml --output x
 expect 5 'no-such' export a.yaml --checkpoint run --output no-such/x.safetensors
