@@ -18,7 +18,8 @@ static void look_at_data(ls_config_t *config) {
  * them. */
 static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_backend_t *backend, int ranks,
                                int64_t samples, int64_t *data_rows) {
-  ls_engine_room_t room = {.copies = !backend->host_memory, .rows = samples};
+  ls_engine_room_t room = {
+      .copies = !backend->host_memory, .side_lane = ls_engine_side_lane(config, backend), .rows = samples};
   bool device = !backend->host_memory;
   int mode = config->data.resident;
   *data_rows = 0;
@@ -71,6 +72,7 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
                                  .world_size = ranks,
                                  .data_rows = data_rows,
                                  .copies = lowered.copies,
+                                 .side_lane = ls_engine_side_lane(config, backend),
                                  .fuses = backend};
     status = ls_step_lower(ctx, &spec, &step);
     lowered.graph[r] = step.graph;

@@ -59,6 +59,8 @@ int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int worl
 /* Whether so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
 bool ls_engine_can_share(const ls_config_t *config, int world_size);
 ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
+/* Whether a step has a side lane: the configuration asks for one, and this backend computes on two streams at once. */
+bool ls_engine_side_lane(const ls_config_t *config, const ls_backend_t *backend);
 /* Says, as information, which option of the configuration has no effect on this backend. */
 void ls_engine_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend);
 
@@ -70,6 +72,7 @@ typedef struct {
   int64_t rows;              /* of one micro-batch; 0: of this rank's share */
   int64_t data_rows;         /* samples on the device, as ls_engine_resident says */
   bool copies;               /* the device has memory of its own */
+  bool side_lane;            /* ls_engine_side_lane */
   const ls_backend_t *fuses; /* whose kernels passes may use; NULL: none */
   ls_state_table_t *table;   /* the table in which to declare the state; NULL: a table of its own, held by
                               * the schedules */
@@ -187,6 +190,7 @@ ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);
 /* The facts about data and device that decide whether the data stay on the device. */
 typedef struct {
   bool copies;        /* the device has memory of its own */
+  bool side_lane;     /* ls_engine_side_lane */
   int64_t rows;       /* of the data, both parts; 0 = not known */
   int64_t free_bytes; /* of the device's memory; 0 = not known */
 } ls_engine_room_t;

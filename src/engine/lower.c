@@ -29,12 +29,15 @@ ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_str
   return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
                                  .reproducible = parallel->reproducible,
                                  .wire = wire_dtypes[parallel->wire],
-                                 .side_lane = parallel->side_lane == LS_SIDE_ON,
                                  .own = parallel->own[ls_strategy_index(strategy)]};
 }
 
+bool ls_engine_side_lane(const ls_config_t *config, const ls_backend_t *backend) {
+  return config->parallel.side_lane == LS_SIDE_ON && backend->side_bytes > 0;
+}
+
 void ls_engine_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend) {
-  if (config->parallel.side_lane == LS_SIDE_ON && !backend->side_bytes)
+  if (config->parallel.side_lane == LS_SIDE_ON && !ls_engine_side_lane(config, backend))
     ls_log(ctx, LS_LOG_INFO,
            "parallel.side_lane is on: without effect, because backend %s computes on one lane",
            backend->name);
@@ -78,7 +81,7 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
                    .widens = !spec->copies,
                    .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
                    .options = ls_config_strategy(config, NULL)};
-  in.options.side_lane &= spec->copies; /* a host's lanes share its processors */
+  in.options.side_lane = spec->side_lane;
   if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.program);
   ls_state_table_release(own);
   if (status != LS_OK) {

@@ -12,6 +12,7 @@ static ls_step_spec_t spec_of(const ls_engine_t *e, ls_step_kind_t kind, int64_t
                           .rows = rows,
                           .data_rows = e->data_rows,
                           .copies = !e->backend->host_memory,
+                          .side_lane = ls_engine_side_lane(e->config, e->backend),
                           .fuses = e->backend,
                           .table = e->table};
 }

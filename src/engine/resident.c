@@ -14,15 +14,16 @@ enum {
 };
 
 /* Bytes of a step with the data beside it, on the rank that has most. */
-static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size, bool copies,
-                              int64_t data_rows, int64_t *bytes) {
+static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
+                              const ls_engine_room_t *room, int64_t *bytes) {
   ls_step_t step;
   ls_fit_t fit;
   const ls_step_spec_t spec = {.config = config,
                                .kind = LS_STEP_TRAIN,
                                .world_size = world_size,
-                               .data_rows = data_rows,
-                               .copies = copies};
+                               .data_rows = room->rows,
+                               .copies = room->copies,
+                               .side_lane = room->side_lane};
   ls_status_t status = ls_step_lower(ctx, &spec, &step);
   if (status != LS_OK) return status;
   ls_program_fit(&step.program, &fit);
@@ -56,7 +57,7 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
   if (!demanded && (!room->copies || room->rows > INT32_MAX || bytes > room->free_bytes / PART_OF_MEMORY))
     return LS_OK;
   if (room->free_bytes > 0) {
-    ls_status_t status = step_bytes(ctx, config, world_size, room->copies, room->rows, &need_bytes);
+    ls_status_t status = step_bytes(ctx, config, world_size, room, &need_bytes);
     if (status != LS_OK) return status;
     int64_t spare_bytes = demanded ? 0 : room->free_bytes / SPARE_PART; /* evaluation has buffers too */
     if (need_bytes > room->free_bytes - spare_bytes)

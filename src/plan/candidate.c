@@ -77,7 +77,9 @@ static int threads_of(const ls_planner_t *p, int devices) {
 /* Decides as training will, with a device to itself. Demanded residency is not refused here, even if it may
  * not fit. */
 static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
-  ls_engine_room_t room = {.copies = !p->backend->host_memory, .rows = p->data_rows};
+  ls_engine_room_t room = {.copies = !p->backend->host_memory,
+                           .side_lane = ls_engine_side_lane(config, p->backend),
+                           .rows = p->data_rows};
   config->data.resident = p->config->data.resident;
   bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;
@@ -101,7 +103,7 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
                           .transport = devices > 1 ? transport_of(p) : NULL,
                           .own = ls_config_strategy(p->config, strategy).own,
                           .bucket_bytes = p->config->parallel.bucket_bytes,
-                          .side_lane = p->backend->side_bytes && p->config->parallel.side_lane == LS_SIDE_ON,
+                          .side_lane = ls_engine_side_lane(p->config, p->backend),
                           .accumulate = p->config->train.accumulate,
                           .speedup = NAN,
                           .efficiency = NAN,
@@ -123,6 +125,7 @@ static ls_status_t lower(const ls_planner_t *p, ls_candidate_t *c, const ls_conf
                                .rows = rows,
                                .data_rows = c->data_rows,
                                .copies = !p->backend->host_memory,
+                               .side_lane = ls_engine_side_lane(config, p->backend),
                                .fuses = p->backend};
   ls_step_t step;
   ls_status_t status = ls_step_lower(p->ctx, &spec, &step);

@@ -20,7 +20,6 @@ static int64_t data_rows(const ls_config_t *config) {
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                          ls_program_t *program) {
   ls_config_t config = *(const ls_config_t *)user;
-  config.parallel.side_lane = LS_SIDE_OFF; /* what a second lane brings, only timing tells */
   config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
   ls_step_t step;
   int64_t parts = config.train.accumulate, first, even;
@@ -32,7 +31,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
                                .world_size = ranks,
                                .rows = as_training ? 0 : (rows + parts - 1) / parts,
                                .data_rows = data_rows(&config),
-                               .copies = true};
+                               .copies = true}; /* no side lane: what it brings, only timing tells */
   ls_status_t status = ls_step_lower(ctx, &spec, &step);
   if (status != LS_OK) return status;
   ls_graph_destroy(step.graph);

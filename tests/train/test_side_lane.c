@@ -26,7 +26,7 @@ typedef struct {
   ls_step_t step;
 } net_t;
 
-/* copies: of a device with memory of its own. */
+/* copies: of a device with memory of its own, which computes on two streams. */
 static void open_net(net_t *n, const char *model, const char *train, const char *parallel, bool copies) {
   char text[TEXT_BYTES];
   snprintf(text, sizeof text,
@@ -35,7 +35,13 @@ static void open_net(net_t *n, const char *model, const char *train, const char 
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
   ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config);
   assert_string_equal(ls_ctx_error(n->ctx), "");
-  const ls_step_spec_t spec = {.config = n->config, .kind = LS_STEP_TRAIN, .world_size = 1, .copies = copies};
+  ls_backend_t backend = double_capture;
+  backend.side_bytes = copies ? 1 : 0;
+  const ls_step_spec_t spec = {.config = n->config,
+                               .kind = LS_STEP_TRAIN,
+                               .world_size = 1,
+                               .copies = copies,
+                               .side_lane = ls_engine_side_lane(n->config, &backend)};
   assert_int_equal(ls_step_lower(n->ctx, &spec, &n->step), LS_OK);
   assert_int_equal(ls_program_check(&n->step.program), LS_OK);
 }
@@ -134,6 +140,31 @@ static void the_option_decides_on_a_device_alone(void **state) {
              TRAIN, rows[i].option, rows[i].copies);
     assert_int_equal(count(&n, NULL, LS_LANE_SIDE) > 0, rows[i].aside);
     close_net(&n);
+  }
+}
+
+static int said;
+static void count_words(void *user, ls_log_level_t level, const char *message) {
+  (void)user, (void)level;
+  said += strstr(message, "parallel.side_lane is on: without effect") != NULL;
+}
+
+/* What is said and what is lowered asked two facts: a device with memory of its own and one stream got the lane that was
+ * said to be without effect. */
+static void what_is_said_is_what_is_lowered(void **state) {
+  (void)state;
+  for (int sides = 0; sides < 2; sides++) {
+    net_t n;
+    ls_backend_t backend = double_capture;
+    backend.side_bytes = (size_t)sides;
+    ls_ctx_t *ctx = ls_ctx_create(count_words, NULL);
+    open_net(&n, "input: [3], loss: mse, layers: [{dense: {units: 4}}]", TRAIN, "side_lane: on", true);
+    said = 0;
+    ls_engine_say_unused(ctx, n.config, &backend);
+    assert_int_equal(said, !sides);
+    assert_int_equal(ls_engine_side_lane(n.config, &backend), sides);
+    close_net(&n);
+    ls_ctx_destroy(ctx);
   }
 }
 
@@ -270,6 +301,7 @@ int main(void) {
       cmocka_unit_test(what_a_chain_leaves_runs_beside_it),
       cmocka_unit_test(a_shared_matrix_is_summed_aside),
       cmocka_unit_test(the_option_decides_on_a_device_alone),
+      cmocka_unit_test(what_is_said_is_what_is_lowered),
       cmocka_unit_test(drawn_networks_save_the_same_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
