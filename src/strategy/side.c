@@ -6,7 +6,10 @@
  *
  * Nodes beside run on the side lane; those behind the last node that has to be on the compute lane are shared by both.
  * A node that only makes gradients of values stays on the compute lane, even where only nodes beside read it: it is part
- * of the chain along which everything waits. */
+ * of the chain along which everything waits.
+ *
+ * A recurrent chain takes many multiprocessors of a GPU, for long, and begins once they are free at the same time. So what
+ * is ready before a chain waits for the node in front of it: the chain is then ready as early, and goes first. */
 #include "strategy/lowering.h"
 
 #include <math.h>
@@ -110,6 +113,22 @@ static void assign(ls_lowering_t *l, const sides_t *x) {
   }
 }
 
+static void yield_to_chains(ls_lowering_t *l) {
+  const ls_graph_t *g = l->in->graph;
+  for (int n = 0, since = 0, front = -1; n < g->node_count; n++) {
+    const ls_graph_node_t *node = &g->nodes[n];
+    if (node->phase != LS_PHASE_BACKWARD || node->op->view || l->lane[n] != LS_LANE_COMPUTE) continue;
+    if (node->op->class == LS_OP_RECURRENT) {
+      for (int k = since; k < n; k++)
+        if (l->lane[k] == LS_LANE_SIDE) l->behind[k] = front;
+      since = n;
+      front = -1;
+    } else {
+      front = n;
+    }
+  }
+}
+
 ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
   const ls_graph_t *g = l->in->graph;
   const size_t nodes = (size_t)g->node_count + 1, tensors = (size_t)g->tensor_count + 1;
@@ -119,8 +138,11 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
                .term = ls_arena_array(&l->work, tensors, sizeof(bool)),
                .beside = ls_arena_array(&l->work, nodes, sizeof(bool))};
   l->lane = ls_arena_array(&l->work, nodes, sizeof(*l->lane)); /* zero: compute */
+  l->behind = ls_arena_array(&l->work, nodes, sizeof(*l->behind));
   l->last_compute = -1;
-  if (!x.of_loss || !x.term || !x.beside || !l->lane) return LS_ERR_MEMORY;
+  if (!x.of_loss || !x.term || !x.beside || !l->lane || !l->behind) return LS_ERR_MEMORY;
+  for (size_t n = 0; n < nodes; n++)
+    l->behind[n] = -1;
   if (!l->in->options.side_lane || !l->in->optim) return LS_OK;
   find_of_loss(&x);
   for (int n = g->node_count - 1; n >= 0; n--) { /* whoever reads a node's tensors was decided before */
@@ -131,6 +153,7 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
       l->last_compute = n;
   }
   assign(l, &x);
+  yield_to_chains(l);
   return LS_OK;
 }
 _Static_assert(LS_LANE_COMPUTE == 0, "where nothing is chosen");

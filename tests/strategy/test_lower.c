@@ -233,6 +233,44 @@ static void gradients_of_parameters_run_aside(void **state) {
   ls_graph_destroy(forward);
 }
 
+/* What is ready before a chain begins no sooner than the chain can, and keeps nothing waiting for it. */
+static void recurrent_chains_go_first(void **state) {
+  (void)state;
+  ls_graph_t *own_graph;
+  ls_state_table_t *own;
+  network_make_of(ctx, ROWS, &(job_t){.chains = 3}, &own_graph);
+  assert_int_equal(ls_state_table_create(ctx, own_graph, &own), LS_OK);
+  for (int64_t bucket_bytes = 1; bucket_bytes <= 1 << 20; bucket_bytes <<= 20) {
+    ls_lower_t in = request(1, 1, bucket_bytes);
+    in.graph = own_graph;
+    in.state = own;
+    in.options.side_lane = true;
+    ls_schedule_t *s = lower(&ls_strategy_single, &in);
+    int chains = 0, behind = 0, front = -1;
+    for (int t = 0; t < s->task_count; t++) {
+      const ls_task_t *task = &s->tasks[t];
+      if (task->phase != LS_PHASE_STEP_BACKWARD) continue;
+      if (task->op == &ls_op_lstm_chain_dx) {
+        assert_int_equal(task->wait_count, 0);
+        assert_int_equal(task->lane, LS_LANE_COMPUTE);
+        chains++;
+      } else if (task->lane == LS_LANE_COMPUTE) {
+        front = t;
+      } else if (task->lane == LS_LANE_SIDE && chains < 3) {
+        bool after = false;
+        for (int i = 0; i < task->wait_count; i++)
+          after |= task->wait[i] == front;
+        behind += after;
+      }
+    }
+    assert_int_equal(chains, 3);
+    assert_int_equal(behind, 1 + 2 * 1); /* the first that follows each of these; others are behind it */
+    ls_schedule_destroy(s);
+  }
+  ls_state_table_release(own);
+  ls_graph_destroy(own_graph);
+}
+
 /* A slot holds one micro-batch, whichever member reads it, one input after the other. */
 static void test_inputs(void **state) {
   (void)state;
@@ -574,6 +612,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_communication_overlaps, setup, teardown),
       cmocka_unit_test_setup_teardown(test_norm_while_hot, setup, teardown),
       cmocka_unit_test_setup_teardown(gradients_of_parameters_run_aside, setup, teardown),
+      cmocka_unit_test_setup_teardown(recurrent_chains_go_first, setup, teardown),
       cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
       cmocka_unit_test_setup_teardown(more_micro_batches_make_no_schedule_larger, setup, teardown),
       cmocka_unit_test_setup_teardown(test_one_slot_with_copies, setup, teardown),

@@ -444,6 +444,7 @@ static void a_side_lane_changes_no_bit(void **state) {
     job.clip = draw(2) ? 0.5 : 0;
     job.shared = draw(2);
     job.frozen = draw(2);
+    job.chains = job.low == LS_F32 ? draw(3) : 0;
     world_run(&job, &off);
     expect_ok(&job, &off);
     job.side_lane = true;

@@ -39,6 +39,24 @@ void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls
   network_make_of(ctx, rows, &(job_t){.dropout = dropout, .evaluate = !training}, graph);
 }
 
+static int add_chains(ls_graph_t *g, int64_t rows, int h, int count) {
+  enum { GATES = 4 };
+  const ls_attrs_t sequence = {.i = {3, rows, HIDDEN, 1}}, flat = {.i = {2, rows, HIDDEN}};
+  const ls_init_t zeros = {LS_INIT_ZEROS, 0};
+  h = ls_graph_op(g, &ls_op_reshape, &sequence, 1, &h, NULL);
+  for (int k = 0; k < count; k++) {
+    char name[3][32];
+    for (int i = 0; i < 3; i++)
+      snprintf(name[i], sizeof name[i], "chain.%d.%s", k, (const char *[]){"weight_ih", "weight_hh", "bias"}[i]);
+    int w = ls_graph_param(g, name[0], LS_SHAPE(LS_F32, GATES, 1), zeros);
+    int along = ls_graph_param(g, name[1], LS_SHAPE(LS_F32, GATES, 1), zeros);
+    int b = ls_graph_param(g, name[2], LS_SHAPE(LS_F32, GATES), zeros);
+    h = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w, b}, NULL);
+    h = ls_graph_op(g, &ls_op_lstm_chain, NULL, 2, (int[]){h, along}, NULL);
+  }
+  return ls_graph_op(g, &ls_op_reshape, &flat, 1, &h, NULL);
+}
+
 void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t **graph) {
   bool training = !job->evaluate;
   ls_graph_t *g;
@@ -61,6 +79,7 @@ void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t *
     for (int use = 0; use < 2; use++)
       h = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w, b}, NULL);
   }
+  if (job->chains) h = add_chains(g, rows, h, job->chains);
   ls_attrs_t drop = {.f = {job->dropout}};
   if (job->dropout > 0 && training) h = ls_graph_op(g, &ls_op_dropout, &drop, 2, (int[]){h, step}, NULL);
   int y = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w1, b1}, NULL);

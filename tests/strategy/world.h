@@ -6,7 +6,7 @@
 #include "schedule/run.h"
 #include "strategy/lower.h"
 
-enum { WORLD_MAX = 8, SAMPLES_MAX = 64, INPUTS = 6, HIDDEN = 5, OUTPUTS = 2, PARAMS_MAX = 256 };
+enum { WORLD_MAX = 8, SAMPLES_MAX = 64, INPUTS = 6, HIDDEN = 5, OUTPUTS = 2, PARAMS_MAX = 512 };
 
 typedef struct {
   const char *strategy;
@@ -18,6 +18,7 @@ typedef struct {
   double dropout, momentum, clip;
   bool adam, copies, evaluate;
   bool shared; /* one more layer, which is used twice */
+  int chains;  /* so many layers of an LSTM of one unit, over the hidden units */
   bool frozen; /* the first layer */
   bool side_lane;
   bool reproducible; /* micro-batches are shards: accumulate times world_size of them, equally many rows each
@@ -58,7 +59,7 @@ void world_release(world_t *world);
 
 /* The network alone, for tests of the lowering: the graph is the caller's. */
 void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls_graph_t **graph);
-/* With the job's dropout, frozen and shared layers, for training unless it evaluates. */
+/* With the job's dropout, frozen, shared and recurrent layers, for training unless it evaluates. */
 void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t **graph);
 /* The number of x (and target) at (sample, column) of step `step`: small multiples of 1/2. */
 float network_x(int step, int64_t sample, int64_t column);
