@@ -126,6 +126,17 @@ static void network(bench_t *b, const char *name, const int64_t *widths, int lay
     }
 }
 
+/* The products of a layer of an LSTM, whose inputs are those of another. */
+static void recurrent(bench_t *b, int64_t units, int64_t rows_min, int64_t rows_max) {
+  for (int64_t n = rows_min; n <= rows_max; n *= 2) {
+    b->first_us = b->best_us = b->rule_us = 0;
+    layer(b, false, n, units, 4 * units, false);
+    printf("fp32 lstm %" PRId64 " rows %5" PRId64 " all: first %8.1f us, best %8.1f us, rule %8.1f us\n",
+           units, n, b->first_us, b->best_us, b->rule_us);
+    fflush(stdout);
+  }
+}
+
 static float *numbers(size_t count) {
   float *host = malloc(count * sizeof *host), *device;
   if (!host) exit(1);
@@ -157,6 +168,7 @@ int main(int argc, char **argv) {
     fprintf(b.csv,
             "type,op,rows,inputs,outputs,m,n,k,way,id,tile,stages,split_k,reduction,waves,workspace,us\n");
   printf("type op          rows  inputs outputs  first us, best us #way (of %d), rule us #way\n", FIRST_BEST);
+  recurrent(&b, 192, 960, 15360);
   network(&b, "medium", medium, LS_COUNT(medium) - 1, 8, 16384);
   network(&b, "large", large, LS_COUNT(large) - 1, 4, 1024);
   if (b.csv && fclose(b.csv)) return 1;

@@ -51,26 +51,22 @@ static void emit_on_lane(ls_lowering_t *l, int n, int *front) {
   if (l->on == LS_LANE_COMPUTE) *front = l->s->task_count - 1;
 }
 
-/* Nodes that wait for a later one are held back until then. */
+/* A node that waits for another is emitted behind it, wherever it stands. */
 static ls_status_t emit_graph(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   if (l->in->data_rows > 0) ls_lowering_gather(l);
   ls_lowering_cast(l);
   ls_status_t status = complete_buckets(l, 0);
-  int held = -1, front = -1; /* held: the first one */
+  int held = 0, front = -1; /* held: the first node that was not emitted */
   for (int n = 0; n < graph->node_count && !status; n++) {
-    if (l->behind[n] > n) {
-      held = held < 0 ? n : held;
-      continue;
-    }
+    if (l->behind[n] >= 0) continue;
     emit_on_lane(l, n, &front);
-    if (held >= 0 && l->behind[held] == n) {
-      for (int k = held; k < n; k++)
-        if (l->behind[k] == n) emit_on_lane(l, k, &front);
-      held = -1;
-    }
+    for (int k = 0; l->leads[n] && k < graph->node_count; k++)
+      if (l->behind[k] == n) emit_on_lane(l, k, &front);
+    while (held <= n && l->behind[held] <= n)
+      held++;
     status = l->s->status;
-    if (!status) status = complete_buckets(l, held >= 0 ? held : n + 1);
+    if (!status) status = complete_buckets(l, held);
   }
   return status;
 }

@@ -43,6 +43,7 @@ struct ls_lowering {
   ls_dtype_t cast_to;
   ls_lane_t *lane;  /* per graph node */
   int *behind;      /* per graph node: one of the compute lane that has to be over, -1 = none */
+  bool *leads;      /* per graph node: others are behind it */
   ls_lane_t on;     /* .. of the one that is being emitted */
   int last_compute; /* with a side lane: the last backward node that needs the compute lane, else -1 */
   int stats;        /* schedule tensors in STAT */

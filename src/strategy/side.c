@@ -9,7 +9,8 @@
  * of the chain along which everything waits.
  *
  * A recurrent chain takes many multiprocessors of a GPU, for long, and begins once they are free at the same time. So what
- * is ready before a chain waits for the node in front of it: the chain is then ready as early, and goes first. */
+ * is ready before a chain waits for the node in front of it: the chain is then ready as early, and goes first. What prepares
+ * operands runs beside the first one, where nothing else can. Products of 16-bit floats are over so soon that this does not pay. */
 #include "strategy/lowering.h"
 
 #include <math.h>
@@ -113,19 +114,25 @@ static void assign(ls_lowering_t *l, const sides_t *x) {
   }
 }
 
-static void yield_to_chains(ls_lowering_t *l) {
+static void yield_to_chains(ls_lowering_t *l, const sides_t *x) {
   const ls_graph_t *g = l->in->graph;
-  for (int n = 0, since = 0, front = -1; n < g->node_count; n++) {
-    const ls_graph_node_t *node = &g->nodes[n];
-    if (node->phase != LS_PHASE_BACKWARD || node->op->view || l->lane[n] != LS_LANE_COMPUTE) continue;
-    if (node->op->class == LS_OP_RECURRENT) {
-      for (int k = since; k < n; k++)
-        if (l->lane[k] == LS_LANE_SIDE) l->behind[k] = front;
-      since = n;
-      front = -1;
-    } else {
+  for (int n = 0, since = 0, first = -1, front = -1; n <= g->node_count; n++) {
+    const ls_graph_node_t *node = n < g->node_count ? &g->nodes[n] : NULL;
+    if (node && (node->phase != LS_PHASE_BACKWARD || node->op->view || l->lane[n] != LS_LANE_COMPUTE))
+      continue;
+    bool chain = node && node->op->class == LS_OP_RECURRENT && g->tensors[node->in[0]].shape.dtype == LS_F32;
+    if (node && !chain) {
       front = n;
+      continue;
     }
+    for (int k = since; k < n; k++) {
+      if (l->lane[k] != LS_LANE_SIDE) continue;
+      l->behind[k] = !x->of_loss[g->nodes[k].out[0]] ? first : chain ? front : -1;
+      if (l->behind[k] >= 0) l->leads[l->behind[k]] = true;
+    }
+    first = first < 0 ? front : first;
+    since = n;
+    front = -1;
   }
 }
 
@@ -139,8 +146,9 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
                .beside = ls_arena_array(&l->work, nodes, sizeof(bool))};
   l->lane = ls_arena_array(&l->work, nodes, sizeof(*l->lane)); /* zero: compute */
   l->behind = ls_arena_array(&l->work, nodes, sizeof(*l->behind));
+  l->leads = ls_arena_array(&l->work, nodes, sizeof(*l->leads));
   l->last_compute = -1;
-  if (!x.of_loss || !x.term || !x.beside || !l->lane || !l->behind) return LS_ERR_MEMORY;
+  if (!x.of_loss || !x.term || !x.beside || !l->lane || !l->behind || !l->leads) return LS_ERR_MEMORY;
   for (size_t n = 0; n < nodes; n++)
     l->behind[n] = -1;
   if (!l->in->options.side_lane || !l->in->optim) return LS_OK;
@@ -153,7 +161,7 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
       l->last_compute = n;
   }
   assign(l, &x);
-  yield_to_chains(l);
+  yield_to_chains(l, &x);
   return LS_OK;
 }
 _Static_assert(LS_LANE_COMPUTE == 0, "where nothing is chosen");

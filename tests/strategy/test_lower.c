@@ -246,10 +246,11 @@ static void recurrent_chains_go_first(void **state) {
     in.state = own;
     in.options.side_lane = true;
     ls_schedule_t *s = lower(&ls_strategy_single, &in);
-    int chains = 0, behind = 0, front = -1;
+    int chains = 0, behind = 0, front = -1, prepared = 0;
     for (int t = 0; t < s->task_count; t++) {
       const ls_task_t *task = &s->tasks[t];
       if (task->phase != LS_PHASE_STEP_BACKWARD) continue;
+      if (task->op == &ls_op_shift_positions) prepared += chains == 0; /* beside the first chain */
       if (task->op == &ls_op_lstm_chain_dx) {
         assert_int_equal(task->wait_count, 0);
         assert_int_equal(task->lane, LS_LANE_COMPUTE);
@@ -264,6 +265,7 @@ static void recurrent_chains_go_first(void **state) {
       }
     }
     assert_int_equal(chains, 3);
+    assert_int_equal(prepared, 3);
     assert_int_equal(behind, 1 + 2 * 1); /* the first that follows each of these; others are behind it */
     ls_schedule_destroy(s);
   }

@@ -47,7 +47,8 @@ static int add_chains(ls_graph_t *g, int64_t rows, int h, int count) {
   for (int k = 0; k < count; k++) {
     char name[3][32];
     for (int i = 0; i < 3; i++)
-      snprintf(name[i], sizeof name[i], "chain.%d.%s", k, (const char *[]){"weight_ih", "weight_hh", "bias"}[i]);
+      snprintf(name[i], sizeof name[i], "chain.%d.%s", k,
+               (const char *[]){"weight_ih", "weight_hh", "bias"}[i]);
     int w = ls_graph_param(g, name[0], LS_SHAPE(LS_F32, GATES, 1), zeros);
     int along = ls_graph_param(g, name[1], LS_SHAPE(LS_F32, GATES, 1), zeros);
     int b = ls_graph_param(g, name[2], LS_SHAPE(LS_F32, GATES), zeros);

@@ -60,6 +60,10 @@ __device__ static inline void copy_8(void *to, const void *from, bool real) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_place(to)), "l"(from),
                "r"(real ? 8 : 0));
 }
+__device__ static inline void copy_4(void *to, const void *from, bool real) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_place(to)), "l"(from),
+               "r"(real ? 4 : 0));
+}
 __device__ static inline void copies_end() {
   asm volatile("cp.async.commit_group;");
 }

@@ -17,52 +17,61 @@ namespace cg = cooperative_groups;
 //   products: 192 for each of 8 warps, two warps on one quarter of a multiprocessor  400 cycles
 //   adding up and functions                                                          300
 //   what was sent arrives: an empty exchange among 6 blocks takes 0.27 us            540
-// about 0.65 us, 38 us for 60 positions; with 4 chunks of 4 samples (256 in all) 4 x 1,100 cycles, 2.2 us, 133 us.
+// about 0.65 us, 38 us for 60 positions (measured: 45); with 4 chunks of 4 samples (256 in all) 4 x 1,100 cycles, 2.2 us, 133 us
+// (measured: 300). What a position needs from global memory goes to shared memory one chunk ahead (copy_4): loads to registers
+// share scoreboards with those from shared memory, so that the first product waited for them, a fifth of the time.
 
 enum { UNITS = 32, SHARERS = 16, CHAIN_THREADS = UNITS / 2 * SHARERS, BLOCKS_MAX = 8, CHUNKS_MAX = 4 };
 
-// Every SHARERS-th number of S samples from shared memory. Of two samples all are read before any is used: a warp has only
+// Every LANES-th number of S samples from shared memory. Of two samples all are read before any is used: a warp has only
 // one other to wait with.
-template <int N, int S> __device__ static void read_all(float (&v)[N][S], const float *from) {
+template <int LANES, int N, int S> __device__ static void read_all(float (&v)[N][S], const float *from) {
 #pragma unroll
   for (int i = 0; i < N; i++)
     if constexpr (S == 2)
-      *(float2 *)v[i] = *(const float2 *)(from + i * SHARERS * S);
+      *(float2 *)v[i] = *(const float2 *)(from + i * LANES * S);
     else
-      *(float4 *)v[i] = *(const float4 *)(from + i * SHARERS * S);
+      *(float4 *)v[i] = *(const float4 *)(from + i * LANES * S);
   if (S == 2) asm volatile("" ::: "memory");
 }
 
-// Adds up value[.. N) over SHARERS lanes. Each is left with the totals of N / SHARERS, its share, at the front.
-template <int N, int LANES = SHARERS> __device__ static void add_shared(float *value) {
+// Adds up value[.. N) over LANES lanes. Each is left with the totals of N / LANES, its share, at the front. In the first
+// SORTED rounds, which tell lanes apart by their upper bits, each lane has its own half in front already.
+template <int LANES, int SORTED, int N> __device__ static void add_shared(float *value) {
   bool upper = threadIdx.x & (LANES / 2);
 #pragma unroll
   for (int i = 0; i < N / 2; i++) {
-    float mine = upper ? value[i + N / 2] : value[i], other = upper ? value[i] : value[i + N / 2];
+    bool swap = SORTED < 1 && upper;
+    float mine = swap ? value[i + N / 2] : value[i], other = swap ? value[i] : value[i + N / 2];
     value[i] = mine + __shfl_xor_sync(0xffffffffu, other, LANES / 2);
   }
-  if constexpr (LANES > 2) add_shared<N / 2, LANES / 2>(value);
+  if constexpr (LANES > 2) add_shared<LANES / 2, SORTED - 1, N / 2>(value);
 }
 
-// A lane is left with one slot of one unit, of V samples. OUTPUTS: of all units, of a chunk.
-template <int C, int S> struct chain_plan {
-  static constexpr int V = S / 2, DEPTH = C * UNITS / SHARERS, OUTPUTS = C * UNITS * S;
+// A lane is left with one slot of one unit, of V samples. OUTPUTS: of all units, of a chunk. SENDERS lanes have the four
+// that are sent at once. SORTED: a lane has its own slot and unit in front, where there are as many gates as slots.
+template <class OP, int C, int S> struct chain_plan {
+  static constexpr int V = S / 2, DEPTH = C * UNITS / SHARERS, OUTPUTS = C * UNITS * S, SENDERS = 4 / V;
+  static constexpr int SORTED = (int)OP::GATES == (int)SLOTS ? 3 : 0;
   static constexpr size_t bytes(int chunks) {
-    return (size_t)chunks * (2 * sizeof(arrivals_t) + (2 * OUTPUTS + V * CHAIN_THREADS) * sizeof(float));
+    return (size_t)chunks * (2 * sizeof(arrivals_t) + (2 * OUTPUTS + V * CHAIN_THREADS) * sizeof(float)) +
+           2 * V * CHAIN_THREADS * sizeof(float);
   }
 };
 
 template <class OP, int C, int S>
-__global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float *w, chain_t k, int chunks) {
+__global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float *w, chain_t k, int most) {
 #if __CUDA_ARCH__ >= 900
-  typedef chain_plan<C, S> P;
+  const int chunks = S == 2 ? 1 : most;
+  typedef chain_plan<OP, C, S> P;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
   float *outputs = (float *)shared;                  // two positions in turn: (chunks, C UNITS, S)
   float *states = outputs + 2 * chunks * P::OUTPUTS; // (chunks, V, threads)
   arrivals_t *arrivals = (arrivals_t *)(states + chunks * P::V * CHAIN_THREADS); // of outputs, likewise
+  float *inputs = (float *)(arrivals + 2 * chunks); // two chunks in turn: (V, threads)
   int h = k.h, sharer = threadIdx.x % SHARERS, pair = threadIdx.x / SHARERS;
-  int first = (int)cluster.block_rank() * UNITS + 2 * pair;
+  int first = (int)cluster.block_rank() * UNITS + 2 * pair, slot = sharer / 4, own = sharer / 2 % 2;
   float weight[P::DEPTH][OP::GATES][2];
 #pragma unroll
   for (int i = 0; i < P::DEPTH; i++)
@@ -70,8 +79,9 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
     for (int g = 0; g < OP::GATES; g++)
 #pragma unroll
       for (int u = 0; u < 2; u++) {
-        int from = i * SHARERS + sharer;
-        weight[i][g][u] = first + u < h && from < h ? w[(g * h + first + u) * h + from] : 0;
+        int from = i * SHARERS + sharer, gate = P::SORTED ? g ^ slot : g,
+            unit = first + (P::SORTED ? u ^ own : u);
+        weight[i][g][u] = unit < h && from < h ? w[(gate * h + unit) * h + from] : 0;
       }
   for (int i = threadIdx.x; i < chunks * (2 * P::OUTPUTS + P::V * CHAIN_THREADS); i += blockDim.x)
     outputs[i] = 0;
@@ -80,22 +90,29 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
       arrivals_begin(arrivals + i);
       arrivals_expect(arrivals + i, P::OUTPUTS * (int)sizeof(float));
     }
-  int slot = sharer / 4, unit = first + sharer / 2 % 2, s0 = sharer % 2 * P::V;
+  int unit = first + own, s0 = sharer % 2 * P::V, lane = threadIdx.x % WARP;
+  // Four outputs that lie side by side are sent at once: of both units, or of one unit's four samples.
+  int sent = S == 2 ? first : unit, to = S == 2 ? sharer : slot * 2 + sharer % 2;
   int64_t sample = (int64_t)(blockIdx.x / C) * chunks * S + s0;
   op = op.from(sample * k.t, h);
   int left = unit < h ? k.left(sample) : 0;
-  float in[P::V] = {};
-  auto fetch = [&](int step, int chunk) {
+  auto fetch = [&](int turn, int step, int chunk) {
 #pragma unroll
     for (int v = 0; v < P::V; v++) {
       int at = chunk * S + v;
-      in[v] = at < left ? op.load_slot(at * k.t + k.position(step), h, unit, slot) : 0;
+      bool real = step < k.t && at < left;
+      copy_4(inputs + (turn * P::V + v) * CHAIN_THREADS + threadIdx.x,
+             op.slot_at(real ? at * k.t + k.position(step) : 0, h, unit, slot), real);
     }
+    copies_end();
   };
-  fetch(0, 0);
+  fetch(0, 0, 0);
   cluster.sync();
+  int turn = 0;
   for (int step = 0; step < k.t; step++)
-    for (int chunk = 0; chunk < chunks; chunk++) {
+    for (int chunk = 0; chunk < chunks; chunk++, turn ^= 1) {
+      bool last = chunk + 1 == chunks;
+      fetch(1 - turn, step + last, last ? 0 : chunk + 1);
       arrivals_t *arrived = arrivals + 2 * chunk;
       float *now = outputs + ((step & 1) * chunks + chunk) * P::OUTPUTS;
       float *next = outputs + ((~step & 1) * chunks + chunk) * P::OUTPUTS;
@@ -105,7 +122,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
       }
       float sum[SLOTS * 2 * S] = {};
       float v[P::DEPTH][S];
-      read_all(v, now + sharer * S);
+      read_all<SHARERS>(v, now + sharer * S);
 #pragma unroll
       for (int i = 0; i < P::DEPTH; i++)
 #pragma unroll
@@ -115,27 +132,29 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
 #pragma unroll
             for (int s = 0; s < S; s++)
               sum[(g * 2 + u) * S + s] += weight[i][g][u] * v[i][s];
-      add_shared<SLOTS * 2 * S>(sum);
+      add_shared<SHARERS, P::SORTED, SLOTS * 2 * S>(sum);
       float output[P::V], *state = states + chunk * P::V * CHAIN_THREADS + threadIdx.x;
+      const float *in = inputs + turn * P::V * CHAIN_THREADS + threadIdx.x;
       typename OP::kept_t kept[P::V];
+      copies_wait<1>();
 #pragma unroll
       for (int v = 0; v < P::V; v++) {
-        float mine = in[v] + sum[v], of_slots[SLOTS];
+        float mine = op.gate(in[v * CHAIN_THREADS] + sum[v], slot), gate[SLOTS];
 #pragma unroll
         for (int g = 0; g < SLOTS; g++)
-          of_slots[g] = __shfl_sync(0xffffffffu, mine,
-                                    (int)(threadIdx.x % WARP / SHARERS * SHARERS) + g * 4 + sharer % 4);
+          gate[g] = __shfl_sync(0xffffffffu, mine, lane - sharer + g * 4 + sharer % 4);
         output[v] = now[unit * S + s0 + v];
-        kept[v] = op.step(of_slots, &output[v], state + v * CHAIN_THREADS);
+        kept[v] = op.step(gate, &output[v], state + v * CHAIN_THREADS);
       }
       // Units beyond h are zeros, which are sent as well: a block then hears of all warps that they are done with what
       // they have read.
-      if (step + 1 < k.t)
+      if (step + 1 < k.t) {
+        float four[4];
 #pragma unroll
-        for (int to = 0; to < C; to += SLOTS)
-          if (to + slot < C) send<P::V>(output, next + unit * S + s0, arrived + (~step & 1), to + slot);
-      bool last = chunk + 1 == chunks;
-      if (!last || step + 1 < k.t) fetch(step + last, last ? 0 : chunk + 1);
+        for (int i = 0; i < 4; i++)
+          four[i] = __shfl_sync(0xffffffffu, output[i % P::V], (lane & -P::SENDERS) + i / P::V);
+        if (to < C) send<4>(four, next + sent * S, arrived + (~step & 1), to);
+      }
 #pragma unroll
       for (int v = 0; v < P::V; v++)
         if (chunk * S + v < left)
@@ -143,47 +162,54 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
     }
   cluster.sync(); // nobody leaves while others may still send
 #else
-  (void)op, (void)w, (void)k, (void)chunks;
+  (void)op, (void)w, (void)k, (void)most;
 #endif
 }
 
 // A block multiplies the gradients of its own units' gates; the products are parts of all units' sums, and go to the
-// block that has the unit. SHARERS lanes share two units of every block. A lane is left with V sums of one of these.
+// block that has the unit. DX_SHARERS lanes share one unit of every block. Each is left with the sums of S samples, for one
+// block.
+enum { DX_SHARERS = CHAIN_THREADS / UNITS };
+static_assert((int)DX_SHARERS == (int)BLOCKS_MAX, "a lane for each block");
+// Where the sums of a block stand, and which block's a lane is left with: even ones, then odd ones.
+__device__ static inline int place_of(int block) {
+  return block % 2 * (BLOCKS_MAX / 2) + block / 2;
+}
+__device__ static inline int block_at(int place) {
+  return place % (BLOCKS_MAX / 2) * 2 + place / (BLOCKS_MAX / 2);
+}
+
 template <class OP, int C, int S> struct chain_dx_plan {
-  static constexpr int FACTORS = OP::GATES * UNITS, DEPTH = FACTORS / SHARERS, V = S;
+  static constexpr int FACTORS = OP::GATES * UNITS, DEPTH = FACTORS / DX_SHARERS;
+  static constexpr int SORTED = C % 2 == 0; // a lane has the even or the odd blocks in front
   static constexpr int SUMS = C * UNITS * S;
   static constexpr size_t bytes(int chunks) {
     return (size_t)chunks * (2 * sizeof(arrivals_t) + (2 * SUMS + S * UNITS) * sizeof(float)) +
-           2 * FACTORS * S * sizeof(float);
+           2 * S * (FACTORS * sizeof(float) + UNITS * sizeof(typename OP::in_t));
   }
 };
 
 template <class OP, int C, int S>
-__global__ void __launch_bounds__(CHAIN_THREADS)
-    chain_dx_kernel(OP op, const float *w, chain_t k, int chunks) {
+__global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const float *w, chain_t k, int most) {
 #if __CUDA_ARCH__ >= 900
+  const int chunks = S == 2 ? 1 : most;
   typedef chain_dx_plan<OP, C, S> P;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
-  int h = k.h, rank = (int)cluster.block_rank(), sharer = threadIdx.x % SHARERS, pair = threadIdx.x / SHARERS;
+  int h = k.h, rank = (int)cluster.block_rank(), sharer = threadIdx.x % DX_SHARERS;
+  // The unit of each block that the products are for, and the block whose sums this thread is left with.
+  int product = threadIdx.x / DX_SHARERS, own = block_at(sharer);
   float *factors = (float *)shared;           // two in turn, (gate, UNITS, S): d of this block's units
   float *sums = factors + 2 * P::FACTORS * S; // two positions in turn: (chunks, C, UNITS, S)
   arrivals_t *arrivals = (arrivals_t *)(sums + 2 * chunks * P::SUMS); // of sums, likewise
-  bool pairs = h % 2 == 0 && (uintptr_t)w % sizeof(float2) == 0;
-  alignas(8) float weight[P::DEPTH][C][2];
+  float weight[P::DEPTH][C];
 #pragma unroll
   for (int i = 0; i < P::DEPTH; i++)
 #pragma unroll
     for (int c = 0; c < C; c++) {
-      int part = i * SHARERS + sharer, from = rank * UNITS + part % UNITS, to = c * UNITS + 2 * pair;
-      const float *at = w + (part / UNITS * h + from) * h + to;
-      bool first = from < h && to < h, second = from < h && to + 1 < h;
-      if (pairs)
-        *(float2 *)weight[i][c] = first ? *(const float2 *)at : make_float2(0, 0);
-      else {
-        weight[i][c][0] = first ? at[0] : 0;
-        weight[i][c][1] = second ? at[1] : 0;
-      }
+      int part = i * DX_SHARERS + sharer, from = rank * UNITS + part % UNITS;
+      int to = (P::SORTED ? c ^ (own & 1) : c) * UNITS + product;
+      weight[i][c] = from < h && to < h ? w[(part / UNITS * h + from) * h + to] : 0;
     }
   if (threadIdx.x == 0)
     for (int i = 0; i < 2 * chunks; i++) {
@@ -193,18 +219,22 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
   // Units and samples of a chunk have a thread each, and every thread a share of the products.
   int u = threadIdx.x % UNITS, s = threadIdx.x / UNITS, unit = rank * UNITS + u;
   int64_t sample = (int64_t)(blockIdx.x / C) * chunks * S + s;
-  float *states = (float *)(arrivals + 2 * chunks) + threadIdx.x; // (chunks, S UNITS)
-  typename OP::in_t in = {};
+  float *states = (float *)(arrivals + 2 * chunks); // (chunks, S UNITS)
+  typename OP::in_t *inputs =
+      (typename OP::in_t *)(states + chunks * S * UNITS); // two chunks in turn: (S UNITS)
   op = op.from(sample * k.t, h);
-  int left = s < S && unit < h ? k.left(sample) : 0;
-  auto fetch = [&](int step, int chunk) {
+  int left = unit < h ? k.left(sample) : 0;
+  auto fetch = [&](int turn, int step, int chunk) {
     int first = chunk * S * k.t, before = k.position(step - 1);
-    if (chunk * S < left)
-      in = op.load(first + k.position(step), before == NONE ? NONE : first + before, h, unit);
+    bool real = step >= 0 && chunk * S < left;
+    op.load(inputs + turn * S * UNITS + threadIdx.x, real ? first + k.position(step) : 0,
+            before == NONE ? NONE : first + before, h, unit,
+            [=](raw_t<float> *to, const float *from) { copy_4(to, from, real); });
+    copies_end();
   };
   for (int i = 0; i < chunks && s < S; i++)
-    states[i * S * UNITS] = 0;
-  fetch(k.t - 1, 0);
+    states[i * S * UNITS + threadIdx.x] = 0;
+  if (s < S) fetch(0, k.t - 1, 0);
   cluster.sync();
   int turn = 0;
   for (int step = k.t - 1; step >= 0; step--)
@@ -213,7 +243,13 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
       arrivals_t *arrived = arrivals + 2 * chunk;
       const float *now = sums + ((done & 1) * chunks + chunk) * P::SUMS;
       float *next = sums + ((~done & 1) * chunks + chunk) * P::SUMS, *mine = factors + turn * P::FACTORS * S;
-      bool real = chunk * S < left;
+      bool real = chunk * S < left, last = chunk + 1 == chunks;
+      typename OP::ready_t ready = {};
+      if (s < S) {
+        fetch(1 - turn, step - last, last ? 0 : chunk + 1);
+        copies_wait<1>();
+        ready = op.prepare(inputs[turn * S * UNITS + threadIdx.x]);
+      }
       if (done > 0) {
         arrivals_wait(arrived + (done & 1), chain_t::parity(done));
         if (threadIdx.x == 0) arrivals_expect(arrived + (done & 1), P::SUMS * (int)sizeof(float));
@@ -224,41 +260,36 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
 #pragma unroll
         for (int c = 0; c < C; c++)
           dh += done > 0 ? now[(c * UNITS + u) * S + s] : 0;
-        if (real) kept = op.step(in, dh, &states[chunk * S * UNITS]);
+        if (real) kept = op.step(ready, dh, &states[chunk * S * UNITS + threadIdx.x]);
 #pragma unroll
         for (int g = 0; g < OP::GATES; g++)
           mine[(g * UNITS + u) * S + s] = kept.d[g];
       }
       __syncthreads();
       if (step > 0) {
-        float sum[BLOCKS_MAX * 2 * S] = {};
+        float sum[BLOCKS_MAX * S] = {};
         float v[P::DEPTH][S];
-        read_all(v, mine + sharer * S);
+        read_all<DX_SHARERS>(v, mine + sharer * S);
 #pragma unroll
         for (int i = 0; i < P::DEPTH; i++)
 #pragma unroll
           for (int c = 0; c < C; c++)
 #pragma unroll
-            for (int e = 0; e < 2; e++)
+            for (int j = 0; j < S; j++)
+              sum[place_of(c) * S + j] += weight[i][c] * v[i][j];
+        add_shared<DX_SHARERS, P::SORTED, BLOCKS_MAX * S>(sum);
+        float four[4]; // of two units, or of one
 #pragma unroll
-              for (int j = 0; j < S; j++)
-                sum[(c * 2 + e) * S + j] += weight[i][c][e] * v[i][j];
-        add_shared<BLOCKS_MAX * 2 * S>(sum);
-        float total[P::V];
-#pragma unroll
-        for (int v = 0; v < P::V; v++)
-          total[v] = sum[v];
-        if (sharer / 2 < C)
-          send<P::V>(total, next + (rank * UNITS + 2 * pair + sharer % 2) * S, arrived + (~done & 1),
-                     sharer / 2);
+        for (int j = 0; j < 4; j++)
+          four[j] = j < S ? sum[j < S ? j : 0] : __shfl_down_sync(0xffffffffu, sum[j % S], DX_SHARERS);
+        if (own < C && product % (4 / S) == 0)
+          send<4>(four, next + (rank * UNITS + product) * S, arrived + (~done & 1), own);
       }
-      bool last = chunk + 1 == chunks;
-      if (!last || step > 0) fetch(step - last, last ? 0 : chunk + 1);
-      if (real) op.keep(chunk * S * k.t + k.position(step), h, unit, kept);
+      if (s < S && real) op.keep(chunk * S * k.t + k.position(step), h, unit, kept);
     }
   cluster.sync(); // nobody leaves while others may still send
 #else
-  (void)op, (void)w, (void)k, (void)chunks;
+  (void)op, (void)w, (void)k, (void)most;
 #endif
 }
 
@@ -266,6 +297,15 @@ __global__ void __launch_bounds__(CHAIN_THREADS)
 // multiprocessors places (cudaOccupancyMaxActiveClusters on an H200). cudaErrorNotSupported: the GPU, or this build, has no
 // clusters.
 static const int places[BLOCKS_MAX + 1] = {0, 132, 66, 39, 30, 22, 17, 15, 15};
+
+// All shared memory that a block may have: there is none for another one.
+static int alone(size_t *bytes) {
+  int device, most;
+  cudaError_t error = cudaGetDevice(&device);
+  if (!error) error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (!error) *bytes = (size_t)most;
+  return error;
+}
 
 template <class OP, int C, int S>
 static int cluster_as(cudaStream_t stream, OP op, const float *w, const chain_t &k) {
@@ -278,9 +318,10 @@ static int cluster_as(cudaStream_t stream, OP op, const float *w, const chain_t 
     bytes = chain_dx_plan<OP, C, S>::bytes(chunks);
   } else {
     kernel = chain_kernel<OP, C, S>;
-    bytes = chain_plan<C, S>::bytes(chunks);
+    bytes = chain_plan<OP, C, S>::bytes(chunks);
   }
-  int error = kernel_ready(kernel, 90, bytes);
+  int error = OP::ALONE ? alone(&bytes) : 0;
+  if (!error) error = kernel_ready(kernel, 90, bytes);
   if (error) return error;
   return launch_clusters(stream, kernel, C, (k.n + chunks * S - 1) / (chunks * S), CHAIN_THREADS, bytes, op,
                          w, k, chunks);
@@ -335,10 +376,10 @@ template <class OP> __global__ void position_kernel(OP op, const typename OP::E 
   op = op.from(sample * k.t + k.position(step), k.h);
   float state = before == NONE ? 0 : op.state_at(before, k.h, e);
   float output = before == NONE ? 0 : f32_of(op.y[before * k.h + e]);
-  float of_slots[SLOTS];
+  float gate[SLOTS];
   for (int g = 0; g < SLOTS; g++)
-    of_slots[g] = op.load_slot(0, k.h, e, g) + (g < G ? sum[g < G ? g : 0] : 0);
-  typename OP::kept_t kept = op.step(of_slots, &output, &state);
+    gate[g] = op.gate(op.load_slot(0, k.h, e, g) + (g < G ? sum[g < G ? g : 0] : 0), g);
+  typename OP::kept_t kept = op.step(gate, &output, &state);
   for (int g = 0; g < SLOTS; g++)
     op.keep_slot(0, k.h, e, g, kept);
 }
@@ -370,7 +411,9 @@ __global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state,
   int before = step == 0 ? NONE : k.back ? 1 : -1, e = (int)unit;
   op = op.from(sample * k.t + k.position(step), k.h);
   float along = last ? 0 : state[sample * k.h + unit];
-  op.keep(0, k.h, e, op.step(op.load(0, before, k.h, e), dh, &along));
+  typename OP::in_t in;
+  op.load(&in, 0, before, k.h, e, read_t());
+  op.keep(0, k.h, e, op.step(op.prepare(in), dh, &along));
   state[sample * k.h + unit] = along;
 }
 

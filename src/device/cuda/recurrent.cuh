@@ -22,26 +22,42 @@ struct chain_t {
 };
 
 // Within a few units in the last place of 1; of bf16 tensors within 2^-11, a fourth of what their rounding takes.
-template <class E> __device__ static inline float tanh_of(float x, E) {
-  return tanhf(x);
-}
 template <class E> __device__ static inline float sigmoid_of(float x, E) {
   return __fdividef(1, 1 + __expf(-x));
-}
-__device__ static inline float tanh_of(float x, bf16_t) {
-  return tanh_rough(x);
 }
 __device__ static inline float sigmoid_of(float x, bf16_t) {
   return 0.5f * tanh_rough(0.5f * x) + 0.5f;
 }
+template <class E> __device__ static inline float tanh_of(float x, E e) {
+  return 2 * sigmoid_of(2 * x, e) - 1;
+}
+
+// What memory holds, in a register of its own: two of 16 bits would be put into one at once, and wait for that.
+template <class E> struct raw_t {
+  uint32_t bits;
+  __device__ void read(const E *from) { bits = *(const uint16_t *)from; }
+  __device__ operator float() const {
+    const uint16_t half = (uint16_t)bits;
+    return f32_of(*(const E *)&half);
+  }
+};
+template <> struct raw_t<float> {
+  float value;
+  __device__ void read(const float *from) { value = *from; }
+  __device__ operator float() const { return value; }
+};
 
 // ---- one unit at one position ----
 // from: the op of the rows from that one on; the others count rows from there, and 32 bits suffice for what a cluster sees.
-// load: what the step needs from memory, as it is there, so that nothing waits for it before the step. step: the arithmetic.
+// load: what the step needs from memory, as it is there, so that nothing waits for it before the step; in the gradients
+// through get(to, from). step: the arithmetic.
 // keep: writes what the op keeps. `state` goes along the chain; `output`: the unit's, one position before, and now. Forward,
-// the step takes SLOTS sums: the product with the rows of w_hh of that gate, if there is one, and what load_slot gives; and a
-// thread for each slot may share in the keeping. Slots of a GRU are r, z, w_hn h + b_hn, and x of n. In the gradients d is
-// what w_hh's rows are multiplied with. E: elements of tensors; c is f32 always.
+// there are SLOTS sums: the product with the rows of w_hh of that gate, if there is one, and what load_slot gives. gate is the
+// function of one slot; the step takes its values. A thread for each slot may share in this and in the keeping. Slots of a
+// GRU are r, z, w_hn h + b_hn, and x of n. In the gradients d is what w_hh's rows are multiplied with; prepare does the
+// arithmetic that needs nothing of the position behind. E: elements of tensors; c is f32 always. ALONE: whether blocks of f32
+// keep those of other kernels off their multiprocessor. On an H200 that makes a step of a GRU 3 to 7 % shorter, whose blocks
+// leave most registers free, and one of an LSTM 1 to 2 % longer.
 
 enum { SLOTS = 4 };
 
@@ -58,13 +74,14 @@ template <class E_> struct lstm_op {
   typedef E_ E;
   static constexpr int GATES = 4;
   static constexpr bool GRADIENT = false;
+  static constexpr bool ALONE = false;
   const E *x;
   E *y;
   float *c;
   E *gates;
   struct in_t {
-    E x[GATES];
-    __device__ float slot(int g) const { return f32_of(x[g]); }
+    raw_t<E> x[GATES];
+    __device__ float slot(int g) const { return x[g]; }
   };
   struct kept_t {
     float gate[GATES], c, y;
@@ -72,24 +89,28 @@ template <class E_> struct lstm_op {
   __device__ lstm_op from(int64_t row, int64_t h) const {
     return {x + row * GATES * h, y + row * h, c + row * h, gates + row * GATES * h};
   }
-  __device__ float load_slot(int row, int h, int e, int g) const {
-    return f32_of(x[(row * GATES + g) * h + e]);
-  }
+  __device__ const E *slot_at(int row, int h, int e, int g) const { return x + (row * GATES + g) * h + e; }
+  __device__ float load_slot(int row, int h, int e, int g) const { return f32_of(*slot_at(row, h, e, g)); }
   __device__ in_t load(int row, int h, int e) const {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.x[g] = x[(row * GATES + g) * h + e];
+      v.x[g].read(x + (row * GATES + g) * h + e);
     return v;
   }
   __device__ float state_at(int row, int h, int e) const {
     return c[row * h + e];
   }
-  __device__ kept_t step(const float (&slot)[SLOTS], float *output, float *state) const {
+  // tanh(x) = 2 sigmoid(2 x) - 1, so that lanes with different slots do the same.
+  __device__ static float gate(float slot, int g) {
+    float scale = g == 2 ? 2 : 1;
+    return scale * sigmoid_of(scale * slot, E()) + (1 - scale);
+  }
+  __device__ kept_t step(const float (&gate)[SLOTS], float *output, float *state) const {
     kept_t kept;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      kept.gate[g] = g == 2 ? tanh_of(slot[g], E()) : sigmoid_of(slot[g], E());
+      kept.gate[g] = gate[g];
     kept.c = *state = kept.gate[1] * *state + kept.gate[0] * kept.gate[2];
     kept.y = *output = kept.gate[3] * tanh_of(*state, E());
     return kept;
@@ -105,13 +126,14 @@ template <class E_> struct gru_op {
   typedef E_ E;
   static constexpr int GATES = 3;
   static constexpr bool GRADIENT = false;
+  static constexpr bool ALONE = true;
   const E *x;
   const float *b;
   E *y, *gates, *m;
   struct in_t {
-    E x[GATES];
+    raw_t<E> x[GATES];
     float b;
-    __device__ float slot(int g) const { return g == 2 ? b : f32_of(x[gate_of(g)]); }
+    __device__ float slot(int g) const { return g == 2 ? b : (float)x[gate_of(g)]; }
   };
   struct kept_t {
     float gate[GATES], m, y;
@@ -120,6 +142,9 @@ template <class E_> struct gru_op {
   __device__ gru_op from(int64_t row, int64_t h) const {
     return {x + row * GATES * h, b, y + row * h, gates + row * GATES * h, m + row * h};
   }
+  __device__ const float *slot_at(int row, int h, int e, int g) const { // of f32 tensors
+    return g == 2 ? b + e : x + (row * GATES + gate_of(g)) * h + e;
+  }
   __device__ float load_slot(int row, int h, int e, int g) const {
     return g == 2 ? b[e] : f32_of(x[(row * GATES + gate_of(g)) * h + e]);
   }
@@ -127,18 +152,20 @@ template <class E_> struct gru_op {
     in_t v;
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.x[g] = x[(row * GATES + g) * h + e];
+      v.x[g].read(x + (row * GATES + g) * h + e);
     v.b = b[e];
     return v;
   }
   __device__ float state_at(int, int, int) const {
     return 0;
   }
-  __device__ kept_t step(const float (&slot)[SLOTS], float *output, float *) const {
-    float reset = sigmoid_of(slot[0], E()), update = sigmoid_of(slot[1], E());
-    float fresh = tanh_of(slot[3] + reset * slot[2], E());
+  __device__ static float gate(float slot, int g) {
+    return g < 2 ? sigmoid_of(slot, E()) : slot;
+  }
+  __device__ kept_t step(const float (&gate)[SLOTS], float *output, float *) const {
+    float reset = gate[0], update = gate[1], fresh = tanh_of(gate[3] + reset * gate[2], E());
     *output = (1 - update) * fresh + update * *output;
-    return {{reset, update, fresh}, slot[2], *output};
+    return {{reset, update, fresh}, gate[2], *output};
   }
   __device__ void keep_slot(int row, int h, int e, int g, const kept_t &kept) const {
     if (g == 3)
@@ -153,13 +180,17 @@ template <class E_> struct lstm_dx_op {
   typedef E_ E;
   static constexpr int GATES = 4;
   static constexpr bool GRADIENT = true;
+  static constexpr bool ALONE = false;
   const E *dy;
   const float *c;
   const E *gates;
   E *dx;
   struct in_t {
-    E dy, gate[GATES];
-    float c, before;
+    raw_t<E> dy, gate[GATES];
+    raw_t<float> c, before;
+  };
+  struct ready_t {
+    float dy, along, forget, d[GATES];
   };
   struct kept_t {
     float d[GATES];
@@ -167,22 +198,28 @@ template <class E_> struct lstm_dx_op {
   __device__ lstm_dx_op from(int64_t row, int64_t h) const {
     return {dy + row * h, c + row * h, gates + row * GATES * h, dx + row * GATES * h};
   }
-  __device__ in_t load(int row, int before, int h, int e) const {
-    in_t v;
-    v.dy = dy[row * h + e];
-    v.c = c[row * h + e];
-    v.before = before == NONE ? 0 : c[before * h + e];
+  template <class GET> __device__ void load(in_t *v, int row, int before, int h, int e, GET get) const {
+    get(&v->dy, dy + row * h + e);
+    get(&v->c, c + row * h + e);
+    if (before == NONE)
+      v->before = {};
+    else
+      get(&v->before, c + before * h + e);
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.gate[g] = gates[(row * GATES + g) * h + e];
-    return v;
+      get(&v->gate[g], gates + (row * GATES + g) * h + e);
   }
-  __device__ kept_t step(const in_t &v, float dh, float *state) const {
-    float i = f32_of(v.gate[0]), f = f32_of(v.gate[1]), g = f32_of(v.gate[2]), o = f32_of(v.gate[3]);
-    float q = tanh_of(v.c, E()), up = f32_of(v.dy) + dh;
-    float dc = *state + up * o * (1 - q * q);
-    *state = dc * f;
-    return {{dc * g * i * (1 - i), dc * v.before * f * (1 - f), dc * i * (1 - g * g), up * q * o * (1 - o)}};
+  __device__ static ready_t prepare(const in_t &v) {
+    float i = v.gate[0], f = v.gate[1], g = v.gate[2], o = v.gate[3], q = tanh_of(v.c, E());
+    return {v.dy,
+            o * (1 - q * q),
+            f,
+            {g * i * (1 - i), v.before * f * (1 - f), i * (1 - g * g), q * o * (1 - o)}};
+  }
+  __device__ kept_t step(const ready_t &v, float dh, float *state) const {
+    float up = v.dy + dh, dc = *state + up * v.along;
+    *state = dc * v.forget;
+    return {{dc * v.d[0], dc * v.d[1], dc * v.d[2], up * v.d[3]}};
   }
   __device__ void keep(int row, int h, int e, const kept_t &kept) const {
 #pragma unroll
@@ -198,10 +235,14 @@ template <class E_> struct gru_dx_op {
   typedef E_ E;
   static constexpr int GATES = 3;
   static constexpr bool GRADIENT = true;
+  static constexpr bool ALONE = true;
   const E *dy, *y, *gates, *m;
   E *dx, *dhidden;
   struct in_t {
-    E dy, before, m, gate[GATES];
+    raw_t<E> dy, before, m, gate[GATES];
+  };
+  struct ready_t {
+    float dy, update, inner, d[GATES];
   };
   struct kept_t {
     float d[GATES], inner;
@@ -210,24 +251,29 @@ template <class E_> struct gru_dx_op {
     return {dy + row * h, y + row * h,          gates + row * GATES * h,
             m + row * h,  dx + row * GATES * h, dhidden + row * GATES * h};
   }
-  __device__ in_t load(int row, int before, int h, int e) const {
-    in_t v;
-    v.dy = dy[row * h + e];
-    v.before = before == NONE ? E() : y[before * h + e];
-    v.m = m[row * h + e];
+  template <class GET> __device__ void load(in_t *v, int row, int before, int h, int e, GET get) const {
+    get(&v->dy, dy + row * h + e);
+    get(&v->m, m + row * h + e);
+    if (before == NONE)
+      v->before = {};
+    else
+      get(&v->before, y + before * h + e);
 #pragma unroll
     for (int g = 0; g < GATES; g++)
-      v.gate[g] = gates[(row * GATES + g) * h + e];
-    return v;
+      get(&v->gate[g], gates + (row * GATES + g) * h + e);
   }
-  __device__ kept_t step(const in_t &v, float dh, float *state) const {
-    float reset = f32_of(v.gate[0]), update = f32_of(v.gate[1]), fresh = f32_of(v.gate[2]);
-    float up = f32_of(v.dy) + dh + *state;
-    float inner = up * (1 - update) * (1 - fresh * fresh);
-    *state = up * update;
-    return {{inner * f32_of(v.m) * reset * (1 - reset),
-             up * (f32_of(v.before) - fresh) * update * (1 - update), inner * reset},
-            inner};
+  __device__ static ready_t prepare(const in_t &v) {
+    float reset = v.gate[0], update = v.gate[1], fresh = v.gate[2];
+    float inner = (1 - update) * (1 - fresh * fresh);
+    return {v.dy,
+            update,
+            inner,
+            {inner * v.m * reset * (1 - reset), (v.before - fresh) * update * (1 - update), inner * reset}};
+  }
+  __device__ kept_t step(const ready_t &v, float dh, float *state) const {
+    float up = v.dy + dh + *state;
+    *state = up * v.update;
+    return {{up * v.d[0], up * v.d[1], up * v.d[2]}, up * v.inner};
   }
   __device__ void keep(int row, int h, int e, const kept_t &kept) const {
 #pragma unroll
@@ -239,6 +285,10 @@ template <class E_> struct gru_dx_op {
   __device__ const E *factors() const {
     return dhidden;
   }
+};
+
+struct read_t {
+  template <class T> __device__ void operator()(raw_t<T> *to, const T *from) const { to->read(from); }
 };
 
 // A launch of `count` clusters of `of` blocks each.

@@ -103,16 +103,14 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
     }
   bool real[2] = {unit < h && l.sample < k.n, unit < h && l.sample + 1 < k.n};
   float output[2] = {}, state[2] = {};
-  typename OP::in_t in[2] = {};
+  typename OP::in_t even[2] = {}, odd[2] = {}; // of two positions in turn, read two ahead
   op = op.from(l.sample * k.t, h);
-  auto fetch = [&](int step) {
+  auto fetch = [&](int step, typename OP::in_t(&in)[2]) {
 #pragma unroll
     for (int s = 0; s < 2; s++)
       if (real[s] && step < k.t) in[s] = op.load(s * k.t + k.position(step), h, unit);
   };
-  fetch(0);
-  cluster.sync();
-  for (int step = 0; step < k.t; step++) {
+  auto position = [&](int step, typename OP::in_t(&in)[2]) {
     int p = step & 1;
     if (step > 0) {
       arrivals_wait(arrivals + p, chain_t::parity(step));
@@ -123,9 +121,11 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
     typename OP::kept_t kept[2];
 #pragma unroll
     for (int s = 0; s < 2; s++) {
-      const float of_slots[SLOTS] = {in[s].slot(0) + sum[0][s], in[s].slot(1) + sum[0][2 + s],
-                                     in[s].slot(2) + sum[1][s], in[s].slot(3) + sum[1][2 + s]};
-      kept[s] = op.step(of_slots, &output[s], &state[s]);
+      float gate[SLOTS];
+#pragma unroll
+      for (int g = 0; g < SLOTS; g++)
+        gate[g] = op.gate(in[s].slot(g) + sum[g / 2][g % 2 * 2 + s], g);
+      kept[s] = op.step(gate, &output[s], &state[s]);
     }
     // Units beyond h are zeros, which are sent as well: a block then hears of all warps that they are done with what they
     // have read.
@@ -135,12 +135,19 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
       for (int i = 0; i < OF; i++)
         send_word(word, outputs + (1 - p) * P::OUTPUTS + own * WARP + l.lane, arrivals + (1 - p),
                   (l.rank + i) % OF);
-    fetch(step + 1);
+    fetch(step + 2, in);
 #pragma unroll
     for (int s = 0; s < 2; s++)
 #pragma unroll
       for (int g = 0; g < SLOTS; g++)
         if (real[s]) op.keep_slot(s * k.t + k.position(step), h, unit, g, kept[s]);
+  };
+  fetch(0, even);
+  fetch(1, odd);
+  cluster.sync();
+  for (int step = 0; step < k.t; step += 2) {
+    position(step, even);
+    if (step + 1 < k.t) position(step + 1, odd);
   }
   cluster.sync(); // nobody leaves while others may still send
 #else
@@ -193,21 +200,21 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const t
     }
   bool real[2] = {unit < h && l.sample < k.n, unit < h && l.sample + 1 < k.n};
   float state[2] = {};
-  typename OP::in_t in[2] = {};
+  typename OP::in_t even[2] = {}, odd[2] = {}; // of two positions in turn, read two ahead
   op = op.from(l.sample * k.t, h);
-  auto fetch = [&](int step) {
+  auto fetch = [&](int step, typename OP::in_t(&in)[2]) {
     int before = k.position(step - 1);
 #pragma unroll
     for (int s = 0; s < 2; s++)
       if (real[s] && step >= 0)
-        in[s] = op.load(s * k.t + k.position(step), before == NONE ? NONE : s * k.t + before, h, unit);
+        op.load(&in[s], s * k.t + k.position(step), before == NONE ? NONE : s * k.t + before, h, unit,
+                read_t());
   };
-  fetch(k.t - 1);
-  cluster.sync();
-  for (int step = k.t - 1; step >= 0; step--) {
+  auto position = [&](int step, typename OP::in_t(&in)[2]) {
     int done = k.t - 1 - step; // positions
     int p = done & 1;
     float dh[2] = {};
+    const typename OP::ready_t ready[2] = {op.prepare(in[0]), op.prepare(in[1])};
     if (done > 0) {
       arrivals_wait(arrivals + p, chain_t::parity(done));
       if (threadIdx.x == 0) arrivals_expect(arrivals + p, P::SUMS * (int)sizeof *arrived);
@@ -222,7 +229,7 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const t
     typename OP::kept_t kept[2];
 #pragma unroll
     for (int s = 0; s < 2; s++)
-      kept[s] = op.step(in[s], dh[s], &state[s]);
+      kept[s] = op.step(ready[s], dh[s], &state[s]);
 #pragma unroll
     for (int g = 0; g < OP::GATES; g++)
       own[g * W * WARP + (int)threadIdx.x] = transposed(pack(kept[0].d[g], kept[1].d[g], E()));
@@ -230,16 +237,23 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const t
     if (step > 0) {
       float sum[P::TILES][4];
       products<E>(sum, weight, own);
+      fetch(step - 2, in); // no earlier: what waits for shared memory may wait for these loads as well
 #pragma unroll
       for (int i = 0; i < OF; i++)
         send<2>(sum[i / 2] + i % 2 * 2,
                 (float *)(arrived + (1 - p) * P::SUMS + l.rank * W * WARP + (int)threadIdx.x),
                 arrivals + (1 - p), i);
     }
-    fetch(step - 1);
 #pragma unroll
     for (int s = 0; s < 2; s++)
       if (real[s]) op.keep(s * k.t + k.position(step), h, unit, kept[s]);
+  };
+  fetch(k.t - 1, even);
+  fetch(k.t - 2, odd);
+  cluster.sync();
+  for (int step = k.t - 1; step >= 0; step -= 2) {
+    position(step, even);
+    if (step > 0) position(step - 1, odd);
   }
   cluster.sync(); // nobody leaves while others may still send
 #else
