@@ -23,7 +23,13 @@ struct ls_gpu_live {
   ls_nvml_device_t device;
   ls_nvml_events_t events; /* NULL: the driver tells none */
   double xid, xid_errors;
+  ls_gpu_now_t read; /* the newest reading, which holds until then */
+  int64_t until_ns;
 };
+
+/* A reading holds so many times as long as it took. NVML's locks are those that launches take: asked without a pause, it
+ * lengthened single steps of a rank, which then looked like a straggler. */
+enum { HOLDS = 20 };
 
 /* Asked together: nvmlDeviceGetFieldValues. */
 static const struct {
@@ -179,16 +185,11 @@ static void read_heat_and_power(const ls_gpu_live_t *live, ls_gpu_now_t *now) {
   }
 }
 
-void ls_gpu_live_read(ls_gpu_live_t *live, ls_gpu_now_t *now) {
+static void read_now(ls_gpu_live_t *live, ls_gpu_now_t *now) {
+  const ls_nvml_t *n = &live->nvml;
   ls_nvml_utilization_t used;
   ls_nvml_memory_t memory;
   ls_record_clear(&ls_gpu_now_record, now);
-  if (!live) return;
-  if (live->replay) {
-    ls_gpu_replay_at(live->replay, 1e-9 * (double)(ls_clock_ns() - live->begin_ns), now);
-    return;
-  }
-  const ls_nvml_t *n = &live->nvml;
   if (n->utilization && n->utilization(live->device, &used) == 0) now->ratio = 1e-2 * used.gpu;
   if (n->memory && n->memory(live->device, &memory) == 0) {
     now->memory_bytes = (double)memory.used;
@@ -197,4 +198,20 @@ void ls_gpu_live_read(ls_gpu_live_t *live, ls_gpu_now_t *now) {
   read_heat_and_power(live, now);
   read_fields(live, now);
   read_errors(live, now);
+}
+
+void ls_gpu_live_read(ls_gpu_live_t *live, ls_gpu_now_t *now) {
+  const int64_t begin_ns = ls_clock_ns();
+  ls_record_clear(&ls_gpu_now_record, now);
+  if (!live) return;
+  if (live->replay) {
+    ls_gpu_replay_at(live->replay, 1e-9 * (double)(begin_ns - live->begin_ns), now);
+    return;
+  }
+  if (begin_ns >= live->until_ns) {
+    read_now(live, &live->read);
+    const int64_t end_ns = ls_clock_ns();
+    live->until_ns = end_ns + HOLDS * (end_ns - begin_ns);
+  }
+  *now = live->read;
 }

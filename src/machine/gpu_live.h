@@ -57,7 +57,7 @@ extern const ls_record_t ls_gpu_now_record;
  * *live NULL: there is none, or NVML does not start. LS_OK, unless a recording cannot be read. */
 ls_status_t ls_gpu_live_open(ls_ctx_t *ctx, int gpu, int local_rank, ls_gpu_live_t **live);
 void ls_gpu_live_close(ls_gpu_live_t *live); /* NULL: nothing */
-/* NULL: nothing is known. */
+/* NULL: nothing is known. Asking takes at most a twentieth of the time: a reading holds until then. */
 void ls_gpu_live_read(ls_gpu_live_t *live, ls_gpu_now_t *now);
 
 /* Whether a GPU has to be reset before it is used again after this error (NVIDIA's list of XIDs); others are a program's own. */

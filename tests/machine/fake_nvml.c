@@ -2,12 +2,14 @@
  *   switch  two GPUs on NVLink switches        bridge  two GPUs behind a host bridge, no peer access
  *   direct  two GPUs, two links between them   half    every second question is refused
  *   broken  it does not start                  lost    the first of two GPUs does not answer
+ *   slow    one answer takes 20 ms
  *   pulse   heat limits its clocks in a few answers, the 2000th and those after it */
 #include "machine/nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { OK = 0, REFUSED = 3, NO_DRIVER = 9, TIMED_OUT = 10 };
 
@@ -134,6 +136,7 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(ls_nvml_device_t device, unsigned 
 
 int nvmlDeviceGetUtilizationRates(ls_nvml_device_t device, ls_nvml_utilization_t *used) {
   (void)device;
+  if (playing("slow")) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
   *used = (ls_nvml_utilization_t){.gpu = 40, .memory = 10};
   return refused(0) ? REFUSED : OK;
 }

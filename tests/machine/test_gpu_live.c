@@ -1,4 +1,5 @@
 /* One GPU of a double of NVML, and of a recording in its place, as it is now. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "machine/gpu_live.h"
 
@@ -22,7 +23,9 @@ static void every_answer_in_its_unit(void **state) {
   ls_gpu_live_t *live = open_in("direct", 1);
   assert_non_null(live);
   ls_gpu_live_read(live, &now);
-  ls_gpu_live_read(live, &later);
+  do
+    ls_gpu_live_read(live, &later);
+  while (later.energy_j == now.energy_j); /* the first reading still holds */
   assert_true(now.ratio == 0.4 && now.memory_bytes == 3e9 && now.memory_size_bytes == 17179869184.0);
   assert_true(now.temperature_c == 61 && now.memory_temperature_c == 82 && now.margin_c == -4);
   assert_true(fabs(now.power_w - 200.5) < 1e-9 && now.power_limit_w == 285 && now.clock_mhz == 2610);
@@ -34,6 +37,21 @@ static void every_answer_in_its_unit(void **state) {
   assert_true(now.pcie_sent_bytes == 197 && now.pcie_received_bytes == 198 && now.pcie_replays == 94);
   assert_true(isnan(now.recovery_action));
   assert_true(now.xid_errors == 0 && isnan(now.xid) && later.xid_errors == 2 && later.xid == 79);
+  ls_gpu_live_close(live);
+}
+
+/* However often somebody asks: every reading but the last held 20 times as long as its slowest answer took. */
+static void asking_takes_a_twentieth_of_the_time(void **state) {
+  (void)state;
+  ls_gpu_now_t first, last;
+  ls_gpu_live_t *live = open_in("slow", 0);
+  assert_non_null(live);
+  const int64_t begin_ns = ls_clock_ns();
+  ls_gpu_live_read(live, &first);
+  for (int i = 0; i < 20; i++)
+    ls_gpu_live_read(live, &last);
+  const double held = round((last.energy_j - first.energy_j) / 0.01);
+  assert_true(last.ratio == 0.4 && held * 20 * 20e6 <= (double)(ls_clock_ns() - begin_ns));
   ls_gpu_live_close(live);
 }
 
@@ -109,9 +127,8 @@ static void no_gpu_is_no_reader(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_answer_in_its_unit),
-      cmocka_unit_test(what_is_refused_is_not_known),
-      cmocka_unit_test(a_recording_stands_in_for_the_library),
+      cmocka_unit_test(every_answer_in_its_unit),     cmocka_unit_test(asking_takes_a_twentieth_of_the_time),
+      cmocka_unit_test(what_is_refused_is_not_known), cmocka_unit_test(a_recording_stands_in_for_the_library),
       cmocka_unit_test(no_gpu_is_no_reader),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
