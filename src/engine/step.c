@@ -100,6 +100,8 @@ static void add_times(ls_engine_t *e, int64_t step, int m) {
     }
     to->task = all;
   }
+  const int64_t since_ns = ls_run_since_ns(run), before_ns = m > 0 ? to->device_ns : 0;
+  to->device_ns = since_ns > 0 && (m == 0 || before_ns > 0) ? before_ns + since_ns : 0;
   ls_run_parts(run, parts_ns);
   if (e->lag == 0) parts_ns[LS_PHASE_STEP_INPUT] += e->waited_ns; /* else the device works meanwhile */
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)

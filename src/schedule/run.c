@@ -127,8 +127,9 @@ void ls_run_destroy(ls_run_t *run) {
     if (run->lane[lane]) backend->stream->sync(run->lane[lane], run->deadline_ns);
   for (int i = 0; i < run->slot_count; i++) {
     if (run->slot[i].done_stream) backend->stream->destroy(run->slot[i].done_stream);
-    if (run->slot[i].done) backend->stream->event_destroy(run->slot[i].done);
   }
+  for (int i = 0; i <= LS_SLOT_MAX; i++)
+    if (run->done[i]) backend->stream->event_destroy(run->done[i]);
   for (int k = 0; k < run->program.count; k++)
     destroy_member(run, &run->member[k]);
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
@@ -231,6 +232,10 @@ static ls_status_t launch_here(ls_run_t *run, ls_run_member_t *m, int slot) {
   return LS_OK;
 }
 
+static ls_event_t *end_of(const ls_run_t *run, int64_t launch) {
+  return run->done[launch % (run->slot_count + 1)];
+}
+
 static ls_status_t launch_there(ls_run_t *run, ls_run_member_t *m, int slot) {
   const ls_backend_t *backend = run->device->backend;
   ls_run_slot_t *of = &run->slot[slot];
@@ -238,8 +243,9 @@ static ls_status_t launch_there(ls_run_t *run, ls_run_member_t *m, int slot) {
   ls_stream_t *compute = run->lane[LS_LANE_COMPUTE];
   ls_status_t status =
       exec ? backend->capture->launch(exec, compute) : ls_run_issue(run, m, slot, of->watched);
-  if (!status) status = backend->stream->record(compute, of->done);
-  if (!status) status = backend->stream->wait(of->done_stream, of->done);
+  ls_event_t *done = end_of(run, of->launch);
+  if (!status) status = backend->stream->record(compute, done);
+  if (!status) status = backend->stream->wait(of->done_stream, done);
   return status;
 }
 
@@ -254,6 +260,7 @@ ls_status_t ls_run_launch(ls_run_t *run, int slot, int64_t unit) {
   int64_t step = unit / program->micro_batches;
   run->slot[slot].member = ls_program_at(program, step, (int)(unit % program->micro_batches));
   ls_run_member_t *member = &run->member[run->slot[slot].member];
+  run->slot[slot].launch = run->launches++;
   run->start_ns = ls_clock_ns();
   run->slot[slot].watched = member->waits > 0 && run->start_ns >= run->watch_next_ns;
   if (run->slot[slot].watched) run->watch_next_ns = run->start_ns + member->waits * WATCH_NS;
@@ -274,6 +281,10 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
   ls_run_member_t *m = &run->member[run->newest = of->member];
   if (of->done_stream) status = await(run, of->done_stream);
   if (!status) status = ls_run_collect_times(run, m, slot);
+  run->since_ns = 0;
+  if (!status && run->timed == LS_TIMED_WAITS && of->done_stream && of->launch > 0)
+    status = run->device->backend->stream->elapsed(end_of(run, of->launch - 1), end_of(run, of->launch),
+                                                   &run->since_ns);
   if (status) return run->status = status;
   const float *host = run->memory[LS_REGION_HOST_STAT][slot];
   if (stats) *stats = !has_stats(run, m) ? NULL : host ? host : of->stats;
@@ -313,6 +324,10 @@ bool ls_run_timed(const ls_run_t *run) {
 
 const ls_task_time_t *ls_run_times(const ls_run_t *run) {
   return run->timed == LS_TIMED_TASKS ? run->member[run->newest].times : NULL;
+}
+
+int64_t ls_run_since_ns(const ls_run_t *run) {
+  return run->since_ns;
 }
 
 int64_t ls_run_start_ns(const ls_run_t *run) {

@@ -108,10 +108,10 @@ static ls_status_t create_done_streams(ls_run_t *run) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   ls_status_t status = LS_OK;
   if (run->device->backend->synchronous) return LS_OK;
-  for (int i = 0; i < run->slot_count && !status; i++) {
-    status = stream->event_create(run->device, false, &run->slot[i].done);
-    if (!status) status = stream->create(run->device, LS_STREAM_ASYNC, &run->slot[i].done_stream);
-  }
+  for (int i = 0; i < run->slot_count && !status; i++)
+    status = stream->create(run->device, LS_STREAM_ASYNC, &run->slot[i].done_stream);
+  for (int i = 0; i <= run->slot_count && !status; i++)
+    status = stream->event_create(run->device, run->timed == LS_TIMED_WAITS, &run->done[i]);
   return status;
 }
 

@@ -50,9 +50,10 @@ typedef struct {
   int member;                  /* the member launched most recently */
   bool watched;                /* with its waits for other ranks timed */
   float stats[LS_STATS_COUNT]; /* without copies */
-  ls_event_t *done;            /* devices: end of the launch ... */
-  ls_stream_t *done_stream;    /* ... and a stream that waits for nothing else, so that the host can wait
-                                * for it */
+  int64_t launch;              /* the number of that launch */
+  ls_stream_t
+      *done_stream; /* devices: waits for the end of the launch and for nothing else, so that the host can
+                                * wait for it */
 } ls_run_slot_t;
 
 struct ls_run {
@@ -73,12 +74,17 @@ struct ls_run {
   bool borrowed;                              /* the transient memory is borrowed */
   int slot_count;
   ls_run_slot_t slot[LS_SLOT_MAX];
+  int64_t launches;
+  ls_event_t *done[LS_SLOT_MAX +
+                   1]; /* devices: the ends of the newest launches, in turn; timed with LS_TIMED_WAITS. One
+                                      * more than slots, so that the one before a launch that is waited for is there */
   ls_run_member_t member[LS_PROGRAM_MEMBERS_MAX];
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */
   int64_t watch_next_ns;            /* a launch from then on (ls_clock_ns) times its waits */
   int64_t start_ns;                 /* of the newest launch */
   int newest;                       /* the member of the most recent wait */
+  int64_t since_ns; /* with LS_TIMED_WAITS: from the end of the launch before it to its own; 0: not known */
 };
 
 /* The task of the compute lane before task t, if t is one that waits for other ranks and LS_TIMED_WAITS was asked for;

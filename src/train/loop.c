@@ -57,6 +57,12 @@ static bool reported_later(const ls_trainer_t *t) {
   return evaluate_due(t, t->step) || (t->step == t->total_steps && t->dataset->validation_count > 0);
 }
 
+/* What the loop does between two steps is part of neither. */
+static void leave_out(ls_loop_t *loop, int64_t ns) {
+  loop->last_done_ns += ns;
+  loop->left_out_ns += ns;
+}
+
 static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   ls_trainer_t *t = loop->t;
   int64_t start = ls_loop_clock_ns(loop);
@@ -74,7 +80,7 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   loop->eval_ns += took;
   loop->seen.eval_ns = loop->eval_ns;
   ls_trainer_seen(t, NULL, 0, NULL, &loop->seen);
-  loop->last_done_ns += took;
+  leave_out(loop, took);
   if (status == LS_OK && t->step > loop->first_step && loop->told_step != t->step) ls_loop_progress(loop);
   return status;
 }
@@ -102,7 +108,7 @@ static ls_status_t claim(ls_loop_t *loop) {
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status = ls_trainer_claim(loop->t);
   ls_watchdog_leave(loop->t->watchdog, before);
-  loop->last_done_ns += ls_loop_clock_ns(loop) - start;
+  leave_out(loop, ls_loop_clock_ns(loop) - start);
   return status;
 }
 
@@ -123,7 +129,7 @@ static ls_status_t save(ls_loop_t *loop, bool last) {
   ls_trainer_seen(loop->t, NULL, 0, NULL, &loop->seen);
   loop->saves++;
   loop->saved_ns = start;
-  loop->last_done_ns += took;
+  leave_out(loop, took);
   if (status == LS_OK && !last && loop->saves == 1 && save_chosen(loop->t))
     ls_log(loop->t->ctx, LS_LOG_INFO,
            "the run stood still for %.3g s to save: the next checkpoint is made in %.3g s or later "
@@ -167,8 +173,12 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   ls_page_step(t->line, t->step, e->done_ns);
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
+  /* The host sees a device's steps end too late to tell ranks apart by a few percent. */
+  const int64_t device_ns = e->took && whole ? e->took->device_ns - loop->left_out_ns : 0;
+  loop->left_out_ns = 0;
+  loop->own_ns = (device_ns > 0 ? device_ns : step_ns) - loop->parts.comm_ns;
   if (t->page && e->took)
-    ls_page_timed(t->page, t->world->comm->rank, step_ns - loop->parts.comm_ns,
+    ls_page_timed(t->page, t->world->comm->rank, loop->own_ns,
                   loop->parts.measured ? loop->parts.input_ns : loop->waited_ns);
   loop->waited_ns = 0;
   ls_trainer_seen(t, stats, step_ns, &loop->parts, &loop->seen);
@@ -251,11 +261,6 @@ static ls_status_t finish_steps(ls_loop_t *loop, int ahead) {
   return status;
 }
 
-/* What this rank took for the newest step, without its newest known wait for others. */
-static int64_t own_ns(const ls_loop_t *loop) {
-  return loop->step_ns - loop->parts_ns[LS_PHASE_STEP_COMM];
-}
-
 /* Saves, and waits until no rank's ladder asks for a pause, or somebody asks for an end. */
 static ls_status_t stand_still(ls_loop_t *loop, ls_asked_t *asked) {
   enum { LOOK_NS = 50000000 };
@@ -271,7 +276,7 @@ static ls_status_t stand_still(ls_loop_t *loop, ls_asked_t *asked) {
     loop->stop_check_step = 0;
     status = what_is_asked(loop, t->step, asked);
   }
-  loop->last_done_ns += ls_clock_ns() - begin_ns;
+  leave_out(loop, ls_clock_ns() - begin_ns);
   if (t->world->comm->rank == 0 && status == LS_OK && !asked->pause)
     ls_log(t->ctx, LS_LOG_INFO, "safety: goes on after %.1f s", (double)(ls_clock_ns() - begin_ns) * 1e-9);
   return status;
@@ -288,7 +293,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   while (e->launched < t->total_steps && !ls_trainer_patience_lost(t) && status == LS_OK) {
     ls_asked_t asked = {.smaller = t->config->train.smaller};
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
-    status = ls_trainer_inject(t, e->launched, own_ns(loop));
+    status = ls_trainer_inject(t, e->launched, loop->own_ns);
     if (status == LS_OK) status = ls_engine_launch(e);
     ls_loop_count_wait(loop, e);
     int64_t step = e->launched;
@@ -319,7 +324,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       return status != LS_OK ? status : asked.stop ? LS_ERR_INTERRUPTED : LS_ERR_AGAIN;
     }
     if (status == LS_OK && asked.save) status = save(loop, false);
-    loop->last_done_ns += ls_trainer_safety_duty(t, own_ns(loop)); /* no part of the next step */
+    leave_out(loop, ls_trainer_safety_duty(t, loop->own_ns));
   }
   return status;
 }

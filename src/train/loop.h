@@ -10,9 +10,11 @@ typedef struct {
   json_t *trace; /* events; NULL: none is asked for */
   ls_step_log_t log;
   int64_t first_step;
-  int64_t last_done_ns; /* when the newest finished step finished, by clock_ns */
-  int64_t begin_ns;     /* of the run, by clock_ns */
-  int64_t stopped_ns;   /* how long the process had been stopped by then */
+  int64_t
+      last_done_ns; /* when the newest finished step finished, by clock_ns, and what is no part of the next one */
+  int64_t left_out_ns; /* that alone */
+  int64_t begin_ns;    /* of the run, by clock_ns */
+  int64_t stopped_ns;  /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t first_ns; /* of the first step, which also warms up */
   int64_t skipped, skipped_row;
@@ -21,6 +23,7 @@ typedef struct {
   int64_t stop_check_step;    /* when the ranks agree next whether to stop */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next two */
   int64_t step_ns, parts_ns[LS_PHASE_STEP_COUNT]; /* the parts are of the newest step that was timed */
+  int64_t own_ns;                                 /* of that step without the newest known wait for others */
   bool comm_measured;                             /* one was, its wait for others at least */
   int64_t waited_ns, waited_units; /* for samples, since the newest step ended; up to which launch that is */
   ls_status_t tracing;

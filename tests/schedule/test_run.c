@@ -452,6 +452,42 @@ static void test_calls_have_their_place(void **state) {
   ls_schedule_destroy(s);
 }
 
+/* However late the host looks, a launch took what it took: here less than from the beginning until all was over. */
+static void the_device_tells_how_long_a_launch_took(void **state) {
+  (void)state;
+  enum { SLOTS = 2 };
+  const ls_backend_t *const backends[] = {&double_eager, &double_capture};
+  for (int i = 0; i < LS_COUNT(backends); i++)
+    for (int timed = 0; timed < 2; timed++) {
+      ls_schedule_t *s = make(true, SLOTS);
+      ls_device_t *device = open_device(backends[i]);
+      ls_state_t *memory = memory_of(s, device);
+      ls_run_t *run;
+      float unused[WIDTH];
+      const float *stats;
+      ls_run_options_t options = {.timed = timed ? LS_TIMED_WAITS : LS_TIMED_NOTHING};
+      assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, &options, &run), LS_OK);
+      for (int pair = 0; pair < 5; pair++) {
+        const int64_t begin_ns = ls_clock_ns();
+        for (int slot = 0; slot < SLOTS; slot++)
+          assert_int_equal(ls_run_launch(run, slot, 2 * pair + slot), LS_OK);
+        assert_int_equal(ls_run_read(run, "stats", 0, unused, sizeof unused), LS_OK); /* both are over */
+        const int64_t over_ns = ls_clock_ns();
+        assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
+        assert_true((ls_run_since_ns(run) > 0) == (timed && pair > 0));
+        while (ls_clock_ns() - over_ns <= over_ns - begin_ns) { /* the host is late */
+        }
+        assert_int_equal(ls_run_wait(run, 1, &stats), LS_OK);
+        const int64_t since_ns = ls_run_since_ns(run);
+        assert_true(timed ? since_ns > 0 && since_ns <= over_ns - begin_ns : since_ns == 0);
+      }
+      ls_run_destroy(run);
+      ls_state_destroy(memory);
+      device->backend->device->close(device);
+      ls_schedule_destroy(s);
+    }
+}
+
 static atomic_bool released;
 
 /* A kernel that does not come back before it is told to. */
@@ -542,6 +578,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_steps, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_capture, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_waits_for_others_are_timed, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(the_device_tells_how_long_a_launch_took, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_calls_have_their_place, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_runs_share_transient_memory, setup, context_teardown),
