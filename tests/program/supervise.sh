@@ -3,7 +3,8 @@
 # undisturbed one, or with a diagnosis where it must. Prints how soon a fault was noticed and the first new step came.
 set -eu
 . "$(dirname "$0")/lib.sh"
-export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" # a segmentation fault is one for the supervisor, too
+# a segmentation fault is one for the supervisor, too
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" TSAN_OPTIONS="${TSAN_OPTIONS:-}:handle_segv=0"
 command -v mpirun >/dev/null 2>&1 || { echo "skipped: no mpirun"; exit 77; }
 steps=1200
 cat >"$work/c.yaml" <<Y
