@@ -137,8 +137,9 @@ static ls_status_t save_list(job_t *j) {
 static ls_status_t encode(job_t *j) {
   bool header = j->args->extra[EXTRA_HEADER] != NULL;
   ls_status_t status = choose_type(j);
-  if (status == LS_OK) status = cli_file_open(j->ctx, j->args->operand[1], &j->out);
   if (status != LS_OK) return status;
+  status = cli_file_open(j->ctx, j->args->operand[1], &j->out);
+  if (status != LS_OK) return cli_file_close(&j->out, status);
   char none[LS_CORPUS_HEADER_BYTES] = {0};
   if (header) fwrite(none, sizeof none, 1, j->out.to);
   for (int i = 0; i < j->inputs.count && status == LS_OK; i++)
@@ -170,7 +171,7 @@ static ls_status_t decode_file(job_t *j, ls_corpus_file_t *f) {
 static ls_status_t decode(job_t *j) {
   const char *type = j->args->extra[EXTRA_TYPE];
   ls_status_t status = cli_file_open(j->ctx, j->args->operand[1], &j->out);
-  if (status != LS_OK) return status;
+  if (status != LS_OK) return cli_file_close(&j->out, status);
   for (int i = 0; i < j->inputs.count && status == LS_OK; i++) {
     ls_corpus_file_t f = {.path = j->inputs.v[i]};
     status = ls_view_open(j->ctx, f.path, false, &f.view);
