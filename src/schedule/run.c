@@ -282,7 +282,7 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats) {
   if (of->done_stream) status = await(run, of->done_stream);
   if (!status) status = ls_run_collect_times(run, m, slot);
   run->since_ns = 0;
-  if (!status && run->timed == LS_TIMED_WAITS && of->done_stream && of->launch > 0)
+  if (!status && run->timed == LS_TIMED_WAITS && ls_run_timed(run) && of->done_stream && of->launch > 0)
     status = run->device->backend->stream->elapsed(end_of(run, of->launch - 1), end_of(run, of->launch),
                                                    &run->since_ns);
   if (status) return run->status = status;
