@@ -11,7 +11,8 @@ awk 'BEGIN { t = 1700000000
   printf "{\"kind\":\"start\",\"t\":%d,\"rank\":0,\"version\":1,\"host\":\"h\",\"ranks\":1,\"step\":0,\"total_steps\":100000,\"resumed_from\":null,\"strategy\":\"single\",\"backend\":\"cpu\",\"precision\":\"fp32\",\"device\":\"cpu\",\"predicted_us\":90,\"every_s\":1}\n", t
   for (i = 1; i <= 86400; i++)
     printf "{\"kind\":\"record\",\"t\":%d,\"rank\":0,\"step\":%d,\"total_steps\":100000,\"loss_mean\":%d,\"step_time_us\":%d,\"forward_us\":30,\"backward_us\":50,\"exposed_comm_us\":10,\"memory_bytes\":134800000,\"running_s\":%d}\n", t + i, i, i == 50000 ? 8 : 4 - int((i - 1) / 21600), 90 + i % 7, i
-}' >"$seen/events.jsonl"
+}' >"$work/day"
+head -1 "$work/day" >"$seen/events.jsonl" # what is refused needs no day, which a sanitized program reads for minutes
 expect 2 '\-\-port and --address need --web' monitor "$seen" --port 1
 expect 2 'from 0 to 65535, not "70000"' monitor "$seen" --web --port 70000
 serve() {
@@ -31,6 +32,7 @@ grep -q '"nowhere" port 0 is no IPv4 address' "$work/err" || fail "$(cat "$work/
 chmod 644 "$seen/web.token"
 expect 3 'web.token: others can read' monitor "$seen" --web --port 0
 rm "$seen/web.token"
+mv "$work/day" "$seen/events.jsonl"
 serve "$seen" 0
 case $url in http://127.0.0.1:*/"$(cat "$seen/web.token")"/) ;; *) fail "the address: $url" ;; esac
 browser=$(command -v "${CHROMIUM:-chromium}" || command -v chromium-browser || command -v google-chrome || true)
