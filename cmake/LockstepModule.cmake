@@ -44,6 +44,16 @@ function(ls_time_limit seconds)
   set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${limit} COST ${seconds})
 endfunction()
 
+# What tests tell the thread sanitizer: which reports are not ours, and not to wait a second at the end of each process.
+set(LS_TSAN_OPTIONS
+  "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.supp:print_suppressions=0:atexit_sleep_ms=0")
+# What tests that run MPI tell the sanitizers. Open MPI unloads its plugins before leaks are looked for, so stacks have to
+# be walked back to a library that is still there: slower, but complete.
+set(LS_MPI_TEST_ENVIRONMENT
+  "ASAN_OPTIONS=fast_unwind_on_malloc=0"
+  "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/lsan.supp:print_suppressions=0"
+  "${LS_TSAN_OPTIONS}")
+
 # ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [NO_CTEST])
 #   One test program, one process, with a time limit, linked with the objects of the named modules and all
 #   modules below them (so that file-crossing but not exported functions can be tested). `ctest -j` runs nothing beside a
@@ -64,17 +74,10 @@ function(ls_test name)
   if(NOT T_NO_CTEST)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     ls_time_limit(${T_TIMEOUT} ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 RUN_SERIAL ${T_SERIAL})
+    set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 RUN_SERIAL ${T_SERIAL}
+      ENVIRONMENT "${LS_TSAN_OPTIONS}")
   endif()
 endfunction()
-
-# What tests that run MPI tell the sanitizers: which reports are not ours. Open MPI unloads its plugins before leaks are
-# looked for, so stacks have to be walked back to a library that is still there: slower, but complete. Without the
-# second that the thread sanitizer waits at the end of each process.
-set(LS_MPI_TEST_ENVIRONMENT
-  "ASAN_OPTIONS=fast_unwind_on_malloc=0"
-  "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/lsan.supp:print_suppressions=0"
-  "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.supp:print_suppressions=0:atexit_sleep_ms=0")
 
 # ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [SERIAL])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources. It runs on
