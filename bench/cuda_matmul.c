@@ -1,9 +1,9 @@
 /* What cuBLASLt's ways to compute one product take on a GPU, and which of them the backend's rule takes:
  *   bench_cuda_matmul [ALL.csv]
- * For linear and its gradients, over the layers of two networks, rows of a batch and both types. Each way is
- * captured REPEATS times into a graph and the graph is timed, so that launching does not count; operands stay
- * in the cache, as in training. One line per product whose first way is not the best by far; ALL.csv gets
- * every way. */
+ * For linear and its gradients, over a layer of an LSTM and those of two networks, rows of a batch and both types.
+ * Each way is captured REPEATS times into a graph and the graph is timed, so that launching does not count; operands
+ * stay in the cache, as in training. One line per product whose first way is not the best by far; ALL.csv gets every
+ * way. */
 #include "device/cuda/blas.h"
 
 #include <cuda_runtime_api.h>
