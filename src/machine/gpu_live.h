@@ -57,8 +57,8 @@ extern const ls_record_t ls_gpu_now_record;
  * *live NULL: there is none, or NVML does not start. LS_OK, unless a recording cannot be read. */
 ls_status_t ls_gpu_live_open(ls_ctx_t *ctx, int gpu, int local_rank, ls_gpu_live_t **live);
 void ls_gpu_live_close(ls_gpu_live_t *live); /* NULL: nothing */
-/* NULL: nothing is known. Asking takes at most a twentieth of the time: a reading holds until then. */
-void ls_gpu_live_read(ls_gpu_live_t *live, ls_gpu_now_t *now);
+/* NULL: nothing is known. again: the newest reading is given again for 20 times as long as it took, at most for 1 s. */
+void ls_gpu_live_read(ls_gpu_live_t *live, bool again, ls_gpu_now_t *now);
 
 /* Whether a GPU has to be reset before it is used again after this error (NVIDIA's list of XIDs); others are a program's own. */
 bool ls_gpu_xid_breaks(double xid);

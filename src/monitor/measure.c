@@ -140,7 +140,7 @@ static void take_host(ls_measure_t *m, int64_t now_ns, ls_monitor_sample_t *s) {
 
 static void take_gpu(ls_measure_t *m, ls_monitor_sample_t *s) {
   ls_gpu_now_t now;
-  ls_gpu_live_read(m->gpu, &now);
+  ls_gpu_live_read(m->gpu, true, &now);
 #define TAKE(field) s->gpu_##field = now.field;
   LS_GPU_NOW_TABLE(TAKE)
 #undef TAKE

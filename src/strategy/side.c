@@ -10,7 +10,8 @@
  *
  * A recurrent chain takes many multiprocessors of a GPU, for long, and begins once they are free at the same time. So what
  * is ready before a chain waits for the node in front of it: the chain is then ready as early, and goes first. What prepares
- * operands runs beside the first one, where nothing else can. Products of 16-bit floats are over so soon that this does not pay. */
+ * operands runs beside the first one, where nothing else can. With products of 16-bit floats, which are short,
+ * steps became 2 % longer by it (one H200, batch 256). */
 #include "strategy/lowering.h"
 
 #include <math.h>
@@ -114,24 +115,30 @@ static void assign(ls_lowering_t *l, const sides_t *x) {
   }
 }
 
+/* front: the compute lane's last node before the next chain; since: the one before that, or a chain. What is ready earlier
+ * is not held back: it has long begun. */
 static void yield_to_chains(ls_lowering_t *l, const sides_t *x) {
   const ls_graph_t *g = l->in->graph;
-  for (int n = 0, since = 0, first = -1, front = -1; n <= g->node_count; n++) {
+  for (int n = 0, begin = 0, since = 0, first = -1, front = -1; n <= g->node_count; n++) {
     const ls_graph_node_t *node = n < g->node_count ? &g->nodes[n] : NULL;
     if (node && (node->phase != LS_PHASE_BACKWARD || node->op->view || l->lane[n] != LS_LANE_COMPUTE))
       continue;
     bool chain = node && node->op->class == LS_OP_RECURRENT && g->tensors[node->in[0]].shape.dtype == LS_F32;
     if (node && !chain) {
+      since = front >= 0 ? front : since;
       front = n;
       continue;
     }
-    for (int k = since; k < n; k++) {
+    for (int k = begin; k < n; k++) {
       if (l->lane[k] != LS_LANE_SIDE) continue;
-      l->behind[k] = !x->of_loss[g->nodes[k].out[0]] ? first : chain ? front : -1;
+      if (!x->of_loss[g->nodes[k].out[0]])
+        l->behind[k] = first;
+      else if (chain && k > since)
+        l->behind[k] = front;
       if (l->behind[k] >= 0) l->leads[l->behind[k]] = true;
     }
     first = first < 0 ? front : first;
-    since = n;
+    begin = since = n;
     front = -1;
   }
 }

@@ -138,7 +138,7 @@ static void limited(int64_t *all, int64_t reasons) {
 static void take_sensors(run_t *s, seen_t *seen) {
   ls_gpu_now_t now;
   ls_stress_device_t *d = &s->own;
-  ls_gpu_live_read(s->gpu, &now);
+  ls_gpu_live_read(s->gpu, false, &now);
   d->temperature_c = fmax(d->temperature_c, now.temperature_c);
   d->power_w = fmax(d->power_w, now.power_w);
   d->clock_mhz = fmin(d->clock_mhz, now.clock_mhz);

@@ -173,10 +173,7 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   ls_page_step(t->line, t->step, e->done_ns);
   memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
-  /* The host sees a device's steps end too late to tell ranks apart by a few percent. */
-  const int64_t device_ns = e->took && whole ? e->took->device_ns - loop->left_out_ns : 0;
-  loop->left_out_ns = 0;
-  loop->own_ns = (device_ns > 0 ? device_ns : step_ns) - loop->parts.comm_ns;
+  ls_loop_count_own(loop, e->took, whole, step_ns);
   if (t->page && e->took)
     ls_page_timed(t->page, t->world->comm->rank, loop->own_ns,
                   loop->parts.measured ? loop->parts.input_ns : loop->waited_ns);
@@ -282,6 +279,17 @@ static ls_status_t stand_still(ls_loop_t *loop, ls_asked_t *asked) {
   return status;
 }
 
+/* The pause of a duty cycle. A device would go on with what it has meanwhile. */
+static ls_status_t rest(ls_loop_t *loop) {
+  const int64_t ns = ls_trainer_safety_rest_ns(loop->t, loop->own_ns);
+  if (ns == 0) return LS_OK;
+  const ls_status_t status = finish_steps(loop, 0);
+  const int64_t begin_ns = ls_clock_ns();
+  ls_trainer_wait(ns);
+  leave_out(loop, ls_clock_ns() - begin_ns);
+  return status;
+}
+
 static ls_status_t run_steps(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
@@ -324,7 +332,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       return status != LS_OK ? status : asked.stop ? LS_ERR_INTERRUPTED : LS_ERR_AGAIN;
     }
     if (status == LS_OK && asked.save) status = save(loop, false);
-    leave_out(loop, ls_trainer_safety_duty(t, loop->own_ns));
+    if (status == LS_OK) status = rest(loop);
   }
   return status;
 }

@@ -10,11 +10,10 @@ typedef struct {
   json_t *trace; /* events; NULL: none is asked for */
   ls_step_log_t log;
   int64_t first_step;
-  int64_t
-      last_done_ns; /* when the newest finished step finished, by clock_ns, and what is no part of the next one */
-  int64_t left_out_ns; /* that alone */
-  int64_t begin_ns;    /* of the run, by clock_ns */
-  int64_t stopped_ns;  /* how long the process had been stopped by then */
+  int64_t last_done_ns; /* when the newest finished step finished, by clock_ns, plus left_out_ns */
+  int64_t left_out_ns;  /* pauses since then, which are no part of the next step */
+  int64_t begin_ns;     /* of the run, by clock_ns */
+  int64_t stopped_ns;   /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t first_ns; /* of the first step, which also warms up */
   int64_t skipped, skipped_row;
@@ -43,11 +42,21 @@ static inline int64_t ls_loop_clock_ns(const ls_loop_t *loop) {
 
 /* Adds the engine's newest wait for samples, once, to those of the step under way. A device runs ahead of the host, so
  * these are samples of later steps. But the host waits for them before it sees the step end: they are part of what it
- * measures as this step. Where two micro-batches are launched in a row, as after an evaluation, only the second wait is
- * known. */
+ * measures as this step; by the device's clock, of the step after it. Where two micro-batches are launched in a row, as
+ * after an evaluation, only the second wait is known. */
 static inline void ls_loop_count_wait(ls_loop_t *loop, const ls_engine_t *e) {
   if (e->unit_launched != loop->waited_units) loop->waited_ns += e->waited_ns;
   loop->waited_units = e->unit_launched;
+}
+
+/* own_ns of the step that ended and took step_ns by the host's clock. The host sees a device's steps end too late to tell
+ * ranks apart by a few percent, so the device's clock counts where it is known: not of a step in which the process was
+ * stopped (not whole). */
+static inline void ls_loop_count_own(ls_loop_t *loop, const ls_step_times_t *took, bool whole,
+                                     int64_t step_ns) {
+  const int64_t device_ns = took && whole && took->device_ns > 0 ? took->device_ns - loop->left_out_ns : 0;
+  loop->own_ns = (device_ns > 0 ? device_ns : step_ns) - loop->parts_ns[LS_PHASE_STEP_COMM];
+  loop->left_out_ns = 0;
 }
 
 static inline bool ls_trainer_patience_lost(const ls_trainer_t *t) {

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-enum { WAIT_MOST_NS = 1000000000, SHARES = 1000 };
+enum { REST_MOST_NS = 1000000000, SHARES = 1000 };
 
 void ls_trainer_safety_begin(ls_trainer_t *t) {
   ls_safety_begin(&t->config->safety, t->config->train.smaller, &t->safety.ladder);
@@ -60,11 +60,9 @@ void ls_trainer_wait(int64_t ns) {
   nanosleep(&wait, NULL);
 }
 
-int64_t ls_trainer_safety_duty(const ls_trainer_t *t, int64_t own_ns) {
+int64_t ls_trainer_safety_rest_ns(const ls_trainer_t *t, int64_t own_ns) {
   const int share = atomic_load_explicit(&t->safety.share, memory_order_relaxed);
   if (share >= SHARES || own_ns <= 0) return 0;
-  int64_t ns = own_ns * (SHARES - share) / share;
-  const int64_t begin_ns = ls_clock_ns();
-  ls_trainer_wait(ns < WAIT_MOST_NS ? ns : WAIT_MOST_NS);
-  return ls_clock_ns() - begin_ns;
+  const int64_t ns = own_ns * (SHARES - share) / share;
+  return ns < REST_MOST_NS ? ns : REST_MOST_NS;
 }

@@ -141,8 +141,8 @@ void ls_trainer_safety_record(void *trainer, const ls_monitor_sample_t *sample);
 ls_safety_act_t ls_trainer_safety(const ls_trainer_t *t);
 bool ls_trainer_safety_smaller(const ls_trainer_t *t); /* half the micro-batch is wanted */
 int64_t ls_trainer_safety_resized(const ls_trainer_t *t, bool smaller);
-/* After a step that took so long: waits, and returns for how long. */
-int64_t ls_trainer_safety_duty(const ls_trainer_t *t, int64_t own_ns);
+/* How long to rest after a step that took own_ns. */
+int64_t ls_trainer_safety_rest_ns(const ls_trainer_t *t, int64_t own_ns);
 void ls_trainer_wait(int64_t ns);
 
 /* The run has saved what it has, and goes on when it is asked to. */

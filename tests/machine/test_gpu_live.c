@@ -22,10 +22,8 @@ static void every_answer_in_its_unit(void **state) {
   ls_gpu_now_t now, later;
   ls_gpu_live_t *live = open_in("direct", 1);
   assert_non_null(live);
-  ls_gpu_live_read(live, &now);
-  do
-    ls_gpu_live_read(live, &later);
-  while (later.energy_j == now.energy_j); /* the first reading still holds */
+  ls_gpu_live_read(live, false, &now);
+  ls_gpu_live_read(live, false, &later);
   assert_true(now.ratio == 0.4 && now.memory_bytes == 3e9 && now.memory_size_bytes == 17179869184.0);
   assert_true(now.temperature_c == 61 && now.memory_temperature_c == 82 && now.margin_c == -4);
   assert_true(fabs(now.power_w - 200.5) < 1e-9 && now.power_limit_w == 285 && now.clock_mhz == 2610);
@@ -47,9 +45,9 @@ static void asking_takes_a_twentieth_of_the_time(void **state) {
   ls_gpu_live_t *live = open_in("slow", 0);
   assert_non_null(live);
   const int64_t begin_ns = ls_clock_ns();
-  ls_gpu_live_read(live, &first);
+  ls_gpu_live_read(live, true, &first);
   for (int i = 0; i < 20; i++)
-    ls_gpu_live_read(live, &last);
+    ls_gpu_live_read(live, true, &last);
   const double held = round((last.energy_j - first.energy_j) / 0.01);
   assert_true(last.ratio == 0.4 && held * 20 * 20e6 <= (double)(ls_clock_ns() - begin_ns));
   ls_gpu_live_close(live);
@@ -60,13 +58,13 @@ static void what_is_refused_is_not_known(void **state) {
   ls_gpu_now_t now;
   ls_gpu_live_t *live = open_in("half", 0);
   assert_non_null(live);
-  ls_gpu_live_read(live, &now);
+  ls_gpu_live_read(live, false, &now);
   assert_true(isnan(now.power_w) && isnan(now.energy_j) && isnan(now.clock_mhz) && isnan(now.power_limited));
   assert_true(isnan(now.margin_c) && isnan(now.pcie_sent_bytes) && isnan(now.ecc_corrected) &&
               isnan(now.xid_errors));
   assert_true(now.ratio == 0.4 && now.temperature_c == 60);
   ls_gpu_live_close(live);
-  ls_gpu_live_read(NULL, &now);
+  ls_gpu_live_read(NULL, false, &now);
   assert_true(isnan(now.ratio) && isnan(now.memory_size_bytes) && isnan(now.heat_limited));
 }
 
@@ -99,7 +97,7 @@ static void a_recording_stands_in_for_the_library(void **state) {
   ls_gpu_replay_close(replay);
   setenv(LS_GPU_REPLAY_ENVIRONMENT, path, 1);
   assert_int_equal(ls_gpu_live_open(NULL, -1, 1, &live), LS_OK); /* the process has no device of its own */
-  ls_gpu_live_read(live, &now);
+  ls_gpu_live_read(live, false, &now);
   assert_true(now.temperature_c == 40 && isnan(now.margin_c));
   ls_gpu_live_close(live);
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);

@@ -31,8 +31,28 @@ static void each_wait_for_samples_counts_once_in_the_step_that_it_lengthens(void
   }
 }
 
+/* By the device's clock where it is known, without pauses and waits for others; else by the host's, which knows no pauses. */
+static void own_time_is_the_devices(void **state) {
+  (void)state;
+  static const struct {
+    int64_t device_ns, left_out_ns;
+    bool timed, whole;
+    int64_t own_ns;
+  } rows[] = {{1000, 0, true, true, 900},   {1700, 700, true, true, 900}, {0, 0, true, true, 1400},
+              {1000, 0, false, true, 1400}, {9000, 0, true, false, 1400}, {500, 700, true, true, 1400}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_loop_t loop = {.left_out_ns = rows[i].left_out_ns};
+    loop.parts_ns[LS_PHASE_STEP_COMM] = 100;
+    const ls_step_times_t times = {.timed = true, .device_ns = rows[i].device_ns};
+    ls_loop_count_own(&loop, rows[i].timed ? &times : NULL, rows[i].whole, 1500);
+    assert_int_equal(loop.own_ns, rows[i].own_ns);
+    assert_int_equal(loop.left_out_ns, 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_wait_for_samples_counts_once_in_the_step_that_it_lengthens)};
+      cmocka_unit_test(each_wait_for_samples_counts_once_in_the_step_that_it_lengthens),
+      cmocka_unit_test(own_time_is_the_devices)};
   return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
 }

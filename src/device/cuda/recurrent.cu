@@ -320,7 +320,8 @@ static int cluster_as(cudaStream_t stream, OP op, const float *w, const chain_t 
     kernel = chain_kernel<OP, C, S>;
     bytes = chain_plan<OP, C, S>::bytes(chunks);
   }
-  int error = OP::ALONE ? alone(&bytes) : 0;
+  const bool all_at_once = (k.n + chunks * S - 1) / (chunks * S) <= places[C];
+  int error = OP::ALONE && all_at_once ? alone(&bytes) : 0;
   if (!error) error = kernel_ready(kernel, 90, bytes);
   if (error) return error;
   return launch_clusters(stream, kernel, C, (k.n + chunks * S - 1) / (chunks * S), CHAIN_THREADS, bytes, op,
