@@ -17,8 +17,8 @@ namespace cg = cooperative_groups;
 //   products: 192 for each of 8 warps, two warps on one quarter of a multiprocessor  400 cycles
 //   adding up and functions                                                          300
 //   what was sent arrives: an empty exchange among 6 blocks takes 0.27 us            540
-// about 0.65 us, 38 us for 60 positions (measured: 45); with 4 chunks of 4 samples (256 in all) 4 x 1,100 cycles, 2.2 us, 133 us
-// (measured: 300). What a position needs from global memory goes to shared memory one chunk ahead (copy_4): loads to registers
+// about 0.65 us, 38 us for 60 positions; with 4 chunks of 4 samples (256 in all) 4 x 1,100 cycles, 2.2 us, 133 us. Measured times are in
+// docs/results.md. What a position needs from global memory goes to shared memory one chunk ahead (copy_4): loads to registers
 // share scoreboards with those from shared memory, so that the first product waited for them, a fifth of the time.
 
 enum { UNITS = 32, SHARERS = 16, CHAIN_THREADS = UNITS / 2 * SHARERS, BLOCKS_MAX = 8, CHUNKS_MAX = 4 };
@@ -62,7 +62,7 @@ template <class OP, int C, int S> struct chain_plan {
 template <class OP, int C, int S>
 __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float *w, chain_t k, int most) {
 #if __CUDA_ARCH__ >= 900
-  const int chunks = S == 2 ? 1 : most;
+  const int chunks = S == 2 ? 1 : most; // known to the compiler
   typedef chain_plan<OP, C, S> P;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();
@@ -192,7 +192,7 @@ template <class OP, int C, int S> struct chain_dx_plan {
 template <class OP, int C, int S>
 __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const float *w, chain_t k, int most) {
 #if __CUDA_ARCH__ >= 900
-  const int chunks = S == 2 ? 1 : most;
+  const int chunks = S == 2 ? 1 : most; // known to the compiler
   typedef chain_dx_plan<OP, C, S> P;
   extern __shared__ float4 shared[];
   cg::cluster_group cluster = cg::this_cluster();

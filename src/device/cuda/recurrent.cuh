@@ -48,16 +48,18 @@ template <> struct raw_t<float> {
 };
 
 // ---- one unit at one position ----
-// from: the op of the rows from that one on; the others count rows from there, and 32 bits suffice for what a cluster sees.
-// load: what the step needs from memory, as it is there, so that nothing waits for it before the step; in the gradients
-// through get(to, from). step: the arithmetic.
-// keep: writes what the op keeps. `state` goes along the chain; `output`: the unit's, one position before, and now. Forward,
-// there are SLOTS sums: the product with the rows of w_hh of that gate, if there is one, and what load_slot gives. gate is the
-// function of one slot; the step takes its values. A thread for each slot may share in this and in the keeping. Slots of a
-// GRU are r, z, w_hn h + b_hn, and x of n. In the gradients d is what w_hh's rows are multiplied with; prepare does the
-// arithmetic that needs nothing of the position behind. E: elements of tensors; c is f32 always. ALONE: whether blocks of f32
-// keep those of other kernels off their multiprocessor. On an H200 that makes a step of a GRU 3 to 7 % shorter, whose blocks
-// leave most registers free, and one of an LSTM 1 to 2 % longer.
+// from     the op of the rows from that one on; the others count rows from there, and 32 bits suffice for what a cluster sees
+// load     reads what the step needs from memory, as it is there, so that it can be read ahead; gradients: through get(to, from)
+// prepare  gradients: the arithmetic that needs nothing of the position behind
+// gate     forward: the function of one slot
+// step     the rest; takes the gates' values, or what was prepared
+// keep     writes what the op keeps
+// `state` goes along the chain; `output`: the unit's, one position before, and now. Forward there are SLOTS sums: the product
+// with the rows of w_hh of that gate, if there is one, and what load_slot gives; a thread for each slot may share in gates and
+// keeping. Slots of a GRU are r, z, w_hn h + b_hn, and x of n. In the gradients d is what w_hh's rows are multiplied with.
+// E: elements of tensors; c is f32 always. ALONE: whether blocks of f32 keep those of other kernels off their multiprocessor.
+// On an H200 (batches of 32 and 256) that makes a step of a GRU of 160 units 3 to 7 % shorter, whose blocks leave most registers
+// free, and one of an LSTM of 192 units 1 to 2 % longer.
 
 enum { SLOTS = 4 };
 
