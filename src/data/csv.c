@@ -281,7 +281,7 @@ static ls_status_t read_label(table_t *t, const column_t *c, const ls_csv_cell_t
       cell->len > 0 && strlen(name) + 1 > 1 && ls_text_utf8(name) && !memchr(cell->text, '\0', cell->len);
   bool gap = ls_csv_is_label_gap(cell);
   ls_status_t status =
-      text && (!gap || t->labels->closed) ? ls_labels_add(t->labels, name, &number) : LS_ERR_DATA;
+      text && (!gap || t->labels->given) ? ls_labels_add(t->labels, name, &number) : LS_ERR_DATA;
   *value = (double)number;
   if (status != LS_ERR_DATA || !speaks(t)) return status == LS_ERR_DATA ? LS_OK : status;
   ls_text_shown(cell->text, cell->len, shown, sizeof shown);

@@ -179,9 +179,9 @@ static ls_status_t number_of(list_t *l, const ls_csv_scan_t *scan, const ls_csv_
                              double *number) {
   if (ls_number_parse(cell->text, cell->len, number) != LS_NUMBER_OK || *number != floor(*number) ||
       *number < 0)
-    return ls_csv_fail(
-        scan, cell,
-        "a class number was expected, as in the first row: give class numbers alone, or texts alone");
+    return ls_csv_fail(scan, cell,
+                       "a class number was expected, as the first label with a value is one: give class "
+                       "numbers alone, or texts alone");
   if (*number >= (double)l->want->outputs)
     return ls_csv_fail(scan, cell,
                        "class %.0f, but the model's last layer has %" PRId64
@@ -194,7 +194,7 @@ static ls_status_t label_of(list_t *l, const ls_csv_scan_t *scan, const ls_csv_c
   char *name = NULL;
   int64_t number = 0;
   char why[LS_CSV_GAP_TEXT_BYTES];
-  if (ls_csv_is_label_gap(cell) && !l->labels->closed)
+  if (ls_csv_is_label_gap(cell) && !l->labels->given)
     return ls_csv_fail(scan, cell, "%s", ls_csv_gap_text(cell, why));
   if (!l->labels->text) return number_of(l, scan, cell, label);
   ls_status_t status = text_of(l, scan, cell, "label", &name);

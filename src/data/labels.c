@@ -61,7 +61,7 @@ ls_status_t ls_labels_give(ls_labels_t *l, const ls_strings_t *given) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < given->count && status == LS_OK; i++)
     status = ls_labels_add(l, given->v[i], &number);
-  l->closed = given->count > 0;
+  l->closed = l->given = given->count > 0;
   return status == LS_OK ? ls_labels_close(l, NULL, 0) : status;
 }
 

@@ -79,6 +79,7 @@ typedef struct {
   int64_t most; /* classes of the model */
   bool text;    /* cells are labels; else class numbers, as the first one with a value shows */
   bool closed;  /* no label may be added: they are those of the training file, or of a checkpoint */
+  bool given;   /* .. of a checkpoint, whose names may be texts that stand for no value */
   const char *
       numbers; /* why cells are class numbers, behind "is not a finite number"; not NULL where closed and no text */
   ls_label_t *label; /* (count) sorted by name */

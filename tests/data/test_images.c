@@ -273,6 +273,43 @@ static void images_in_memory_are_shifted_too(void **state) {
   said_close(&said);
 }
 
+/* Quotes make a name of a text that stands for no value; without them it is refused in every file, unless a checkpoint has
+ * such a class. */
+static void labels_always_have_a_value(void **state) {
+  (void)state;
+  static const char *const with_na[] = {"NA", "a"}, *const without[] = {"a", "b"};
+  static const struct {
+    const char *first, *held; /* labels */
+    ls_strings_t given;
+    const char *why; /* "" = taken */
+  } rows[] = {
+      {"\"NA\"", "\"NA\"", {0}, ""},
+      {"\"NA\"", "NA", {0}, "v.csv:2:7: 'NA' stands for a missing value, and a target is never missing"},
+      {"NA", "a", {0}, "t.csv:2:7: 'NA' stands for a missing value"},
+      {"\"NA\"", "NA", {2, with_na}, ""},
+      {"a", "NA", {2, without}, "v.csv:2:7: label 'NA' is none of the 2"},
+      {"0", "a", {0}, "a class number was expected, as the first label with a value is one"}};
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    char text[2][64];
+    ls_dataset_t *d = NULL;
+    for (int k = 0; k < 2; k++)
+      snprintf(text[k], sizeof text[k], "file,label\na.png,%s\n", k ? rows[i].held : rows[i].first);
+    ls_data_config_t config = config_of(file_make("t.csv", text[0], strlen(text[0])));
+    config.validation_path = file_make("v.csv", text[1], strlen(text[1]));
+    config.labels = rows[i].given;
+    config.classes_trained = rows[i].given.count > 0;
+    said_clear(&said);
+    const ls_status_t status = ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d);
+    assert_int_equal(status, rows[i].why[0] ? LS_ERR_DATA : LS_OK);
+    if (rows[i].why[0]) assert_said(&said, rows[i].why);
+    ls_dataset_close(d);
+    files_remove();
+  }
+  said_close(&said);
+}
+
 /* The batch before it is good; it, and every later one, is refused, with the name said once. */
 static void a_file_that_vanishes_ends_the_run(void **state) {
   (void)state;
@@ -334,6 +371,7 @@ int main(void) {
                                      cmocka_unit_test(random_parts_lie_inside),
                                      cmocka_unit_test(shifts_and_flips_are_what_they_say),
                                      cmocka_unit_test(images_in_memory_are_shifted_too),
+                                     cmocka_unit_test(labels_always_have_a_value),
                                      cmocka_unit_test(a_file_that_vanishes_ends_the_run),
                                      cmocka_unit_test(every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);

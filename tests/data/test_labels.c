@@ -108,6 +108,14 @@ static void refusals(void **state) {
        false,
        "t.csv:2:3: column 'kind': empty cell where a label is needed, and a target is never missing: remove "
        "the row"},
+      {"x,kind\n1,\"NA\"\n2,oak\n",
+       "x,kind\n3,\"NA\"\n4,NA\n",
+       {0},
+       false,
+       "v.csv:3:3: column 'kind': 'NA' stands for a missing value, and a target is never missing: remove the "
+       "row"},
+      {"x,kind\n1,NA\n", NULL, NAMES("ash", "oak"), true,
+       "t.csv:2:3: column 'kind': 'NA' stands for a missing value"},
       {"x,kind\n1,NA\n2,\n3,a\n",
        NULL,
        {0},
@@ -149,8 +157,8 @@ static void refusals(void **state) {
         open_labels(said.ctx, cases[i].text, cases[i].held, cases[i].given, cases[i].trained, &d),
         LS_ERR_DATA);
     assert_said(&said, cases[i].why);
+    files_remove();
   }
-  files_remove();
   said_close(&said);
 }
 
