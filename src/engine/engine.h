@@ -53,6 +53,15 @@ typedef struct {
 } ls_engine_share_t;
 /* If the ranks cannot share a step (see below), there is no share. */
 void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share);
+/* What the cut costs in a full batch of at least a row for each rank, without parallel.reproducible. */
+typedef struct {
+  int64_t empty;   /* micro-batches in which some rank has no row, but computes all the same */
+  int64_t largest; /* rows of rank 0, which has the most */
+  bool even;       /* that is at most a tenth more than in a step of one micro-batch */
+} ls_engine_cut_t;
+ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t accumulate, int world_size);
+/* The most micro-batches, up to `accumulate`, of which none is empty and whose shares are even; one always is so. */
+int64_t ls_engine_cut_well(int64_t batch, int64_t accumulate, int world_size);
 /* Rows that a rank evaluates at once, the same on all ranks: enough to be efficient, no more than exist. The last
  * bits of a loss depend on this number, so for a reproducible run it does not depend on the ranks. */
 int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int world_size);

@@ -10,10 +10,7 @@ static int64_t count_rows(const ls_engine_share_t *s, int64_t batch) {
   return whole * s->rows + (rest < s->rows ? rest : s->rows);
 }
 
-void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share) {
-  const bool shards = config->parallel.reproducible;
-  const int64_t batch = config->train.batch,
-                parts = shards ? config->parallel.shards : config->train.accumulate;
+static ls_engine_share_t share_of(int64_t batch, int64_t parts, bool shards, int rank, int world_size) {
   const int64_t whole = (batch + parts - 1) / parts, own = shards ? parts / world_size : parts;
   int64_t first, rows = whole;
   if (shards)
@@ -21,9 +18,33 @@ void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_eng
   else
     ls_share(whole, rank, world_size, &first, &rows);
   if (rows == 0) first = batch;
-  *share = (ls_engine_share_t){
+  ls_engine_share_t share = {
       .first = first, .rows = rows > 0 ? rows : 1, .stride = whole, .accumulate = (int)own};
-  share->count = count_rows(share, batch);
+  share.count = count_rows(&share, batch);
+  return share;
+}
+
+void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share) {
+  const bool shards = config->parallel.reproducible;
+  const int64_t parts = shards ? config->parallel.shards : config->train.accumulate;
+  *share = share_of(config->train.batch, parts, shards, rank, world_size);
+}
+
+/* In each micro-batch the rows of the last rank are the last ones: it is the first without any. */
+ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t accumulate, int world_size) {
+  const ls_engine_share_t most = share_of(batch, accumulate, false, 0, world_size),
+                          least = share_of(batch, accumulate, false, world_size - 1, world_size);
+  const int64_t filled = (least.count + least.rows - 1) / least.rows,
+                even = (batch + world_size - 1) / world_size;
+  return (ls_engine_cut_t){accumulate - filled, most.count, most.count - even <= even / 10};
+}
+
+int64_t ls_engine_cut_well(int64_t batch, int64_t accumulate, int world_size) {
+  for (; accumulate > 1; accumulate--) {
+    const ls_engine_cut_t cut = ls_engine_cut(batch, accumulate, world_size);
+    if (cut.empty == 0 && cut.even) break;
+  }
+  return accumulate;
 }
 
 int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int world_size) {

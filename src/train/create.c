@@ -261,20 +261,27 @@ static void take_config(ls_trainer_t *t, const ls_config_t *config) {
   if (parallel->usual) parallel->strategy = ls_strategy_default(parallel->ranks)->name;
 }
 
-/* Micro-batches without a row cost as much as others, and add nothing. */
-static void warn_of_padding(const ls_trainer_t *t) {
+/* Micro-batches without a row cost as much as others, and add nothing; the step takes as long as the largest share. */
+static void warn_of_cut(const ls_trainer_t *t) {
   const ls_comm_t *comm = t->world->comm;
-  const int64_t batch = t->config->train.batch;
-  const int64_t most = batch / comm->size; /* of so many, each has a row for every rank */
-  if (t->config->parallel.reproducible || comm->rank > 0 || t->config->train.accumulate <= most) return;
-  ls_engine_share_t least;
-  ls_engine_share(t->config, comm->size - 1, comm->size, &least);
-  const int64_t filled = (least.count + least.rows - 1) / least.rows;
-  ls_log(t->ctx, LS_LOG_WARN,
-         "train.accumulate is %d, but a rank has %lld of the %lld rows of a batch: %lld of its micro-batches "
-         "in every step hold nothing but padding; lower train.accumulate to %lld",
-         least.accumulate, (long long)least.count, (long long)batch, (long long)(least.accumulate - filled),
-         (long long)most);
+  const ls_train_config_t *train = &t->config->train;
+  if (t->config->parallel.reproducible || comm->rank > 0) return;
+  const ls_engine_cut_t cut = ls_engine_cut(train->batch, train->accumulate, comm->size);
+  const long long batch = train->batch, accumulate = train->accumulate,
+                  well = ls_engine_cut_well(train->batch, train->accumulate, comm->size);
+  if (cut.empty > 0)
+    ls_log(
+        t->ctx, LS_LOG_WARN,
+        "train.accumulate is %lld: with %d rank%s and a batch of %lld rows, %lld of a rank's micro-batches "
+        "in every step hold nothing but padding; lower train.accumulate to %lld",
+        accumulate, comm->size, LS_PLURAL(comm->size), batch, (long long)cut.empty, well);
+  if (!cut.even)
+    ls_log(
+        t->ctx, LS_LOG_WARN,
+        "train.accumulate is %lld: %d ranks share each micro-batch by itself, so rank 0 has %lld of the %lld "
+        "samples of a batch, and the others wait for it; lower train.accumulate to %lld, or make "
+        "train.batch a multiple of %lld",
+        accumulate, comm->size, (long long)cut.largest, batch, well, accumulate * comm->size);
 }
 
 /* The rules of the configuration for this world. */
@@ -288,7 +295,7 @@ static ls_status_t check_world(ls_trainer_t *t) {
     return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
                    (long long)t->config->train.batch, comm->size);
   if (!t->training) return LS_OK;
-  warn_of_padding(t);
+  warn_of_cut(t);
   ls_status_t status = ls_train_safety_check(t->ctx, t->config);
   return status == LS_OK ? ls_engine_check_share(t->ctx, t->config, comm->size) : status;
 }

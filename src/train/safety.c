@@ -46,13 +46,15 @@ bool ls_trainer_safety_smaller(const ls_trainer_t *t) {
   return atomic_load_explicit(&t->safety.smaller, memory_order_relaxed);
 }
 
-/* The micro-batches of a step once the ranks want the other size; 0: there is none. Every micro-batch keeps a row. */
+/* The micro-batches of a step once the ranks want the other size; 0: there is none. No rank gets a micro-batch
+ * without a row. */
 int64_t ls_trainer_safety_resized(const ls_trainer_t *t, bool smaller) {
   const ls_train_config_t *train = &t->config->train;
   if (smaller == train->smaller) return 0;
   if (!smaller) return train->accumulate / 2;
-  bool rows = train->batch / t->world->comm->size >= 2 * train->accumulate;
-  return rows && train->accumulate <= LS_ACCUMULATE_MAX / 2 ? 2 * train->accumulate : 0;
+  const int64_t twice = 2 * train->accumulate;
+  if (twice > LS_ACCUMULATE_MAX) return 0;
+  return ls_engine_cut(train->batch, twice, t->world->comm->size).empty == 0 ? twice : 0;
 }
 
 void ls_trainer_wait(int64_t ns) {

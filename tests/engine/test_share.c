@@ -1,6 +1,6 @@
 /* Who computes what of a step: micro-batches have the same rows for any number of ranks, each row comes once, and shards
  * and steps of one micro-batch are shared as they always were. */
-#include "train/train.h"
+#include "train/trainer.h"
 
 #include <string.h>
 
@@ -57,6 +57,86 @@ static void each_row_is_in_the_micro_batch_that_one_rank_alone_has(void **state)
         ls_engine_share(config, 0, ranks, &first);
         assert_int_equal(first.rows, most); /* what the planner lowers and memory reports */
       }
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+/* Counted from the rows of every rank in every micro-batch. */
+static void what_a_cut_costs_is_counted(void **state) {
+  (void)state;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config = config_of(ctx);
+  for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
+    for (int ranks = 1; ranks <= RANKS_MAX && ranks <= batch; ranks++) {
+      int64_t well = 0;
+      for (int accumulate = 1; accumulate <= BATCH_MAX + 2; accumulate++) {
+        int64_t most = 0, lacks = 0;
+        config->train.batch = batch;
+        config->train.accumulate = accumulate;
+        for (int m = 0; m < accumulate; m++) {
+          bool all = true;
+          for (int rank = 0; rank < ranks; rank++) {
+            ls_engine_share_t s;
+            ls_engine_share(config, rank, ranks, &s);
+            all = all && s.first + m * s.stride < batch;
+            most = s.count > most ? s.count : most;
+          }
+          lacks += !all;
+        }
+        const ls_engine_cut_t cut = ls_engine_cut(batch, accumulate, ranks);
+        assert_int_equal(cut.empty, lacks);
+        assert_int_equal(cut.largest, most);
+        assert_int_equal(cut.even, 10 * most <= 11 * ((batch + ranks - 1) / ranks));
+        if (cut.even && cut.empty == 0) well = accumulate;
+        assert_int_equal(ls_engine_cut_well(batch, accumulate, ranks), well);
+      }
+    }
+  ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+static void cuts_that_were_thought_to_be_good(void **state) {
+  (void)state;
+  static const struct {
+    int64_t batch, accumulate;
+    int ranks;
+    int64_t empty, largest, well;
+  } rows[] = {{10, 9, 1, 4, 10, 5}, {10, 8, 3, 8, 5, 2},
+              {10, 3, 3, 1, 6, 2},  {96, 32, 2, 0, 64, 24},
+              {24, 2, 8, 0, 4, 1},  {24, 3, 8, 0, 3, 3},
+              {10, 1, 3, 0, 4, 1},  {10, 10, 1, 0, 10, 10},
+              {10, 3, 2, 1, 6, 1},  {65536, 65536, 1, 0, 65536, 65536}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const ls_engine_cut_t cut = ls_engine_cut(rows[i].batch, rows[i].accumulate, rows[i].ranks);
+    assert_int_equal(cut.empty, rows[i].empty);
+    assert_int_equal(cut.largest, rows[i].largest);
+    assert_int_equal(ls_engine_cut_well(rows[i].batch, rows[i].accumulate, rows[i].ranks), rows[i].well);
+  }
+}
+
+/* Half the micro-batch, unless some rank would then have none of a row. */
+static void a_rung_of_safety_empties_no_micro_batch(void **state) {
+  (void)state;
+  static const struct {
+    int64_t batch;
+    int accumulate, ranks;
+    int64_t resized;
+  } rows[] = {{60, 1, 1, 2}, {10, 1, 3, 2}, {10, 4, 1, 0}, {10, 5, 1, 10}, {24, 2, 8, 0}, {10, 6, 1, 0}};
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_config_t *config = config_of(ctx);
+  ls_trainer_t *t = ls_alloc(ctx, sizeof *t);
+  assert_non_null(t);
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_comm_t comm = {.size = rows[i].ranks};
+    ls_world_t world = {.comm = &comm};
+    config->train.batch = rows[i].batch;
+    config->train.accumulate = rows[i].accumulate;
+    t->config = config;
+    t->world = &world;
+    assert_int_equal(ls_trainer_safety_resized(t, true), rows[i].resized);
+    assert_int_equal(ls_trainer_safety_resized(t, false), 0);
+  }
+  ls_free(t);
   ls_config_destroy(config);
   ls_ctx_destroy(ctx);
 }
@@ -129,6 +209,9 @@ static void chunks_of_evaluations_do_not_depend_on_micro_batches(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_row_is_in_the_micro_batch_that_one_rank_alone_has),
+      cmocka_unit_test(what_a_cut_costs_is_counted),
+      cmocka_unit_test(cuts_that_were_thought_to_be_good),
+      cmocka_unit_test(a_rung_of_safety_empties_no_micro_batch),
       cmocka_unit_test(one_micro_batch_is_shared_evenly),
       cmocka_unit_test(shards_are_contiguous_blocks),
       cmocka_unit_test(chunks_of_evaluations_do_not_depend_on_micro_batches),

@@ -76,8 +76,18 @@ grep -qx '"middle", 998 of 1000 micro-batches' "$work/inspect.txt" || fail "insp
   --set train.checkpoint.dir="$work/turns" >/dev/null 2>"$work/err" || fail "train in 1,000 turns: $(cat "$work/err")"
 [ "$(grep -o '"micro_batch":[0-9]*' "$work/turns.json" | sort -u | wc -l)" = 16 ] || fail "trace: 1,000 micro-batches"
 grep -q 'the first 8 and the last 8 micro-batches; 984 between them are left out$' "$work/err" || fail "trace: $(cat "$work/err")"
-grep -q 'warning: train.accumulate is 1000, but a rank has .* nothing but padding; lower train.accumulate to ' "$work/err" ||
+grep -q 'warning: train.accumulate is 1000: with 1 rank .* nothing but padding; lower train.accumulate to 20$' "$work/err" ||
   fail "padding: $(cat "$work/err")"
+rm -rf "$work/turns"
+# warned RANKS ACCUMULATE TEXT: what is said of micro-batches of 20 samples
+warned() {
+  "$program" train "$work/c.yaml" --ranks "$1" --set train.accumulate="$2" --set train.steps=1 --set train.checkpoint.dir="$work/turns" \
+    >/dev/null 2>"$work/err" || fail "train, accumulate $2: $(cat "$work/err")"
+  rm -rf "$work/turns"
+  grep -q "warning: .*train.accumulate is $2: $3" "$work/err" || fail "accumulate $2: $(cat "$work/err")"
+}
+warned 1 11 'with 1 rank and a batch of 20 rows, 1 of a rank.s micro-batches .* padding; lower train.accumulate to 10$'
+warned 2 7 '2 ranks share each micro-batch by itself, so rank 0 has 14 of the 20 samples .* to 5, or make train.batch a multiple of 14$'
 rm -rf "$work/turns"
 for key in params strategy backend global_batch samples_per_s train_loss val_loss val_accuracy skipped_steps \
   params_xxh3 checkpoint; do
