@@ -11,15 +11,15 @@ static int64_t count_rows(const ls_engine_share_t *s, int64_t batch) {
 }
 
 static ls_engine_share_t share_of(int64_t batch, int64_t parts, bool shards, int rank, int world_size) {
-  const int64_t whole = (batch + parts - 1) / parts, own = shards ? parts / world_size : parts;
-  int64_t first, rows = whole;
+  const int64_t stride = (batch + parts - 1) / parts, own = shards ? parts / world_size : parts;
+  int64_t first, rows = stride;
   if (shards)
-    first = rank * own * whole;
+    first = rank * own * stride;
   else
-    ls_share(whole, rank, world_size, &first, &rows);
-  if (rows == 0) first = batch;
+    ls_share(stride, rank, world_size, &first, &rows);
+  if (rows == 0) first = batch; /* its row is padding */
   ls_engine_share_t share = {
-      .first = first, .rows = rows > 0 ? rows : 1, .stride = whole, .accumulate = (int)own};
+      .first = first, .rows = rows > 0 ? rows : 1, .stride = stride, .accumulate = (int)own};
   share.count = count_rows(&share, batch);
   return share;
 }
