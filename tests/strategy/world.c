@@ -74,13 +74,13 @@ void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t *
   int h = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){x, w0, b0}, NULL);
   h = ls_graph_op(g, &ls_op_relu, NULL, 1, (int[]){h}, NULL);
   g->tensors[w0].trainable = g->tensors[b0].trainable = !job->frozen;
+  if (job->chains) h = add_chains(g, rows, h, job->chains);
   if (job->shared) {
     int w = ls_graph_param(g, "twice.weight", LS_SHAPE(LS_F32, HIDDEN, HIDDEN), zeros);
     int b = ls_graph_param(g, "twice.bias", LS_SHAPE(LS_F32, HIDDEN), zeros);
     for (int use = 0; use < 2; use++)
       h = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w, b}, NULL);
   }
-  if (job->chains) h = add_chains(g, rows, h, job->chains);
   ls_attrs_t drop = {.f = {job->dropout}};
   if (job->dropout > 0 && training) h = ls_graph_op(g, &ls_op_dropout, &drop, 2, (int[]){h, step}, NULL);
   int y = ls_graph_op(g, &ls_op_linear, NULL, 3, (int[]){h, w1, b1}, NULL);

@@ -171,17 +171,15 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
 // block.
 enum { DX_SHARERS = CHAIN_THREADS / UNITS };
 static_assert((int)DX_SHARERS == (int)BLOCKS_MAX, "a lane for each block");
-// Where the sums of a block stand, and which block's a lane is left with: even ones, then odd ones.
-__device__ static inline int place_of(int block) {
-  return block % 2 * (BLOCKS_MAX / 2) + block / 2;
-}
-__device__ static inline int block_at(int place) {
-  return place % (BLOCKS_MAX / 2) * 2 + place / (BLOCKS_MAX / 2);
-}
 
 template <class OP, int C, int S> struct chain_dx_plan {
   static constexpr int FACTORS = OP::GATES * UNITS, DEPTH = FACTORS / DX_SHARERS;
   static constexpr int SORTED = C % 2 == 0; // a lane has the even or the odd blocks in front
+  // Where the sums of a block stand, and which block's a lane is left with: even ones, then odd ones.
+  __device__ static int place_of(int block) { return block % 2 * (BLOCKS_MAX / 2) + block / 2; }
+  __device__ static int block_at(int place) {
+    return place % (BLOCKS_MAX / 2) * 2 + place / (BLOCKS_MAX / 2);
+  }
   static constexpr int SUMS = C * UNITS * S;
   static constexpr size_t bytes(int chunks) {
     return (size_t)chunks * (2 * sizeof(arrivals_t) + (2 * SUMS + S * UNITS) * sizeof(float)) +
@@ -198,7 +196,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const fl
   cg::cluster_group cluster = cg::this_cluster();
   int h = k.h, rank = (int)cluster.block_rank(), sharer = threadIdx.x % DX_SHARERS;
   // The unit of each block that the products are for, and the block whose sums this thread is left with.
-  int product = threadIdx.x / DX_SHARERS, own = block_at(sharer);
+  int product = threadIdx.x / DX_SHARERS, own = P::block_at(sharer);
   float *factors = (float *)shared;           // two in turn, (gate, UNITS, S): d of this block's units
   float *sums = factors + 2 * P::FACTORS * S; // two positions in turn: (chunks, C, UNITS, S)
   arrivals_t *arrivals = (arrivals_t *)(sums + 2 * chunks * P::SUMS); // of sums, likewise
@@ -276,7 +274,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const fl
           for (int c = 0; c < C; c++)
 #pragma unroll
             for (int j = 0; j < S; j++)
-              sum[place_of(c) * S + j] += weight[i][c] * v[i][j];
+              sum[P::place_of(c) * S + j] += weight[i][c] * v[i][j];
         add_shared<DX_SHARERS, P::SORTED, BLOCKS_MAX * S>(sum);
         float four[4]; // of two units, or of one
 #pragma unroll
