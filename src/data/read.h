@@ -91,8 +91,8 @@ ls_status_t ls_labels_add(ls_labels_t *labels, const char *name, int64_t *number
 ls_status_t ls_labels_close(ls_labels_t *labels, double *values, int64_t count);
 ls_status_t ls_labels_give(ls_labels_t *labels, const ls_strings_t *given); /* a checkpoint's; may be none */
 ls_status_t ls_labels_list(const ls_labels_t *labels, ls_strings_t *out);   /* in the arena */
-/* Like ls_read_csv, of one column, whose cells are labels if there are some already, or if the first one with a value is no number.
- * Targets always have a value. */
+/* Like ls_read_csv, of one column, whose cells are labels if there are some already, or if the first one with a value is
+ * no number. Targets always have a value. */
 ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                                const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out);
 

@@ -103,8 +103,8 @@ typedef struct {
   bool timed;                 /* all of them were */
   const ls_task_time_t *task; /* of the program's tasks (ls_program_task); NULL with LS_TIMED_WAITS */
   int64_t parts_ns[LS_PHASE_STEP_COUNT];
-  int64_t
-      device_ns; /* from the end of the step before on, by the device's clock (ls_run_since_ns); 0: not known */
+  /* from the end of the step before on, by the device's clock (ls_run_since_ns); 0: not known */
+  int64_t device_ns;
 } ls_step_times_t;
 
 /* Called when micro-batch m of a training step has been waited for; ls_run_times and their like are then its own.

@@ -27,8 +27,8 @@ struct ls_gpu_live {
   int64_t until_ns;
 };
 
-/* A reading holds so many times as long as it took, and at most a second. Where a record was due every 10 ms on an H200, a sixth of them
- * were left out because NVML was asked for each. */
+/* A reading holds so many times as long as it took, and at most a second. Where a record was due every 10 ms on an H200,
+ * a sixth of them were left out because NVML was asked for each. */
 enum { HOLDS = 20, HOLDS_MOST_NS = 1000000000 };
 
 /* Asked together: nvmlDeviceGetFieldValues. */

@@ -93,9 +93,9 @@ typedef struct {
   ls_purchase_t purchase[LS_PURCHASES]; /* what would bring most first; 0 where nothing was chosen */
   int purchase_count;
   bool replayed; /* for a machine that is not here */
-  const char
-      *left_out; /* static: the option that the configuration has on and every candidate off; NULL = none */
-  int timed;     /* number of kinds of steps that had to be timed */
+  /* static: the option that the configuration has on and every candidate off; NULL = none */
+  const char *left_out;
+  int timed; /* number of kinds of steps that had to be timed */
   bool profile_changed;
   double busy_share; /* the largest of the candidates' shares; not 0: the next plan times those steps again */
 } ls_plan_t;

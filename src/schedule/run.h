@@ -67,8 +67,9 @@ bool ls_run_timed(const ls_run_t *run);
 int ls_run_member(const ls_run_t *run);
 const ls_task_time_t *ls_run_times(const ls_run_t *run);
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]);
-/* .. and with LS_TIMED_WAITS on a device, where it was timed, how long it took by the device's clock, from the end of the launch before it to its
- * own; 0: not known. The host, which looks from time to time whether a launch is over, sees these ends late. */
+/* .. with LS_TIMED_WAITS on a device, where it was timed: how long it took by the device's clock, from the end of the
+ * launch before it to its own; 0: not known. The host, which looks from time to time whether a launch is over, sees these
+ * ends late. */
 int64_t ls_run_since_ns(const ls_run_t *run);
 int64_t ls_run_start_ns(const ls_run_t *run); /* the host's clock (ls_clock_ns) at the newest launch */
 

@@ -51,9 +51,8 @@ typedef struct {
   bool watched;                /* with its waits for other ranks timed */
   float stats[LS_STATS_COUNT]; /* without copies */
   int64_t launch;              /* the number of that launch */
-  ls_stream_t
-      *done_stream; /* devices: waits for the end of the launch and for nothing else, so that the host can
-                                * wait for it */
+  /* devices: waits for the end of the launch and for nothing else, so that the host can wait for it */
+  ls_stream_t *done_stream;
 } ls_run_slot_t;
 
 struct ls_run {
@@ -75,9 +74,9 @@ struct ls_run {
   int slot_count;
   ls_run_slot_t slot[LS_SLOT_MAX];
   int64_t launches;
-  ls_event_t *done[LS_SLOT_MAX +
-                   1]; /* devices: the ends of the newest launches, in turn; timed with LS_TIMED_WAITS. One
-                                      * more than slots, so that the one before a launch that is waited for is there */
+  /* devices: the ends of the newest launches, in turn; timed with LS_TIMED_WAITS. One more than slots, so that the end
+   * before that of a launch which is waited for is there */
+  ls_event_t *done[LS_SLOT_MAX + 1];
   ls_run_member_t member[LS_PROGRAM_MEMBERS_MAX];
 
   ls_stream_t *lane[LS_LANE_COUNT]; /* NULL = not used */

@@ -51,7 +51,7 @@ static void emit_on_lane(ls_lowering_t *l, int n, int *front) {
   if (l->on == LS_LANE_COMPUTE) *front = l->s->task_count - 1;
 }
 
-/* A node that waits for another is emitted behind it, wherever it stands. */
+/* A node that is behind another is emitted right after it, not in the graph's order. */
 static ls_status_t emit_graph(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   if (l->in->data_rows > 0) ls_lowering_gather(l);

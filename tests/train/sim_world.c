@@ -1,6 +1,8 @@
 /* One thread per rank, each with a context, a world around its sim communicator and a trainer. */
 #include "sim_world.h"
 
+#include "unit.h"
+
 #include "support/threads.h"
 
 #include <signal.h>
@@ -86,4 +88,17 @@ void sim_train(const sim_run_t *run, sim_result_t *result) {
     ls_ctx_destroy(ranks[r].ctx);
   }
   ls_ctx_destroy(ctx);
+}
+
+void sim_same_on_ranks(const char *label, const char *text, const ls_data_memory_t *memory,
+                       sim_result_t *last) {
+  char first[sizeof last->hash[0]] = "";
+  for (int ranks = 1; ranks <= 3; ranks++) {
+    if (ranks > 1) ls_free(last->param);
+    sim_train(&(sim_run_t){.text = text, .ranks = ranks, .memory = memory}, last);
+    assert_string_equal(last->error, "");
+    if (ranks == 1) memcpy(first, last->hash[0], sizeof first);
+    for (int r = 0; r < ranks; r++)
+      if (strcmp(last->hash[r], first) != 0) fail_msg("%s: rank %d of %d has other bits", label, r, ranks);
+  }
 }

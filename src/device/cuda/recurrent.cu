@@ -17,9 +17,10 @@ namespace cg = cooperative_groups;
 //   products: 192 for each of 8 warps, two warps on one quarter of a multiprocessor  400 cycles
 //   adding up and functions                                                          300
 //   what was sent arrives: an empty exchange among 6 blocks takes 0.27 us            540
-// about 0.65 us, 38 us for 60 positions; with 4 chunks of 4 samples (256 in all) 4 x 1,100 cycles, 2.2 us, 133 us. Measured times are in
-// docs/results.md. What a position needs from global memory goes to shared memory one chunk ahead (copy_4): loads to registers
-// share scoreboards with those from shared memory, so that the first product waited for them, a fifth of the time.
+// about 0.65 us, 38 us for 60 positions; with 4 chunks of 4 samples (256 in all) 4 x 1,100 cycles, 2.2 us, 133 us. Measured
+// times are in docs/results.md. What a position needs from global memory goes to shared memory one chunk ahead (copy_4):
+// loads to registers share scoreboards with those from shared memory, so that the first product waited for them, a fifth
+// of the time.
 
 enum { UNITS = 32, SHARERS = 16, CHAIN_THREADS = UNITS / 2 * SHARERS, BLOCKS_MAX = 8, CHUNKS_MAX = 4 };
 

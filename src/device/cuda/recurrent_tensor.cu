@@ -6,8 +6,9 @@
 //   fragments of the first, functions (10 for each thread, 8 cycles for a warp)      200
 //   what was sent arrives: an empty exchange among 4 blocks takes 0.26 us            510
 // about 0.45 us, and 0.55 us of the gradient, which sends sums of f32: 27 and 33 us for 60 positions, however many samples
-// there are up to 8 for each cluster that runs at once. Measured times are in docs/results.md. Clusters of 3 blocks, because a GPU of 132
-// multiprocessors places 39 of these, but only 30 of 4: 256 samples need 32. The sums of a sample do not depend on the others.
+// there are up to 8 for each cluster that runs at once. Measured times are in docs/results.md. Clusters of 3 blocks,
+// because a GPU of 132 multiprocessors places 39 of these, but only 30 of 4: 256 samples need 32.
+// The sums of a sample do not depend on the others.
 #include "device/cuda/cluster.cuh"
 #include "device/cuda/recurrent.cuh"
 #include <cooperative_groups.h>
