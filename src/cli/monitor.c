@@ -330,6 +330,10 @@ static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *address = args->extra[MONITOR_ADDRESS] ? args->extra[MONITOR_ADDRESS] : "127.0.0.1";
   ls_status_t status =
       cli_args_whole(ctx, &cli_monitor, args, MONITOR_PORT, 0, UINT16_MAX, PORT_USUAL, &port);
+  if (status == LS_OK && !ls_monitor_is_address(address))
+    status =
+        ls_fail(ctx, LS_ERR_ARGUMENT,
+                "lockstep monitor: --address takes an IPv4 address such as 127.0.0.1, not \"%s\"", address);
   if (status == LS_OK) status = ls_viewer_open(ctx, args->operand[0], &view);
   if (status != LS_OK) return status;
   status = cli_monitor_web(ctx, &view, address, (int)port);

@@ -39,10 +39,10 @@ static ls_status_t serve(ls_ctx_t *ctx, ls_viewer_t *view, ls_history_t *history
   char *path = ls_path_join(ctx, view->dir, TOKEN_NAME);
   ls_status_t status = path ? ls_web_token(ctx, path, token) : LS_ERR_MEMORY;
   ls_free(path);
-  if (status == LS_OK) status = ls_viewer_update(view, &lines);
   if (status == LS_OK) status = ls_web_start(ctx, address, port, token, history, &web);
   if (status != LS_OK) return status;
-  cli_print("%s\n", ls_web_url(web));
+  status = ls_viewer_update(view, &lines); /* after the port is taken: reading a long log takes a while */
+  if (status == LS_OK) cli_print("%s\n", ls_web_url(web));
   if (strncmp(address, "127.", 4) != 0)
     ls_log(ctx, LS_LOG_WARN, "--address %s: whoever sees this address on the network can read the run",
            address);

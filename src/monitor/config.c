@@ -3,6 +3,7 @@
 
 #include "monitor/sink.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,6 +122,19 @@ static ls_status_t check_sinks(ls_ctx_t *ctx, const ls_doc_node_t *node, const l
   return LS_OK;
 }
 
+bool ls_monitor_is_address(const char *text) {
+  struct in_addr unused;
+  return inet_pton(AF_INET, text, &unused) == 1;
+}
+
+static ls_status_t check_address(ls_ctx_t *ctx, const ls_doc_node_t *node,
+                                 const ls_monitor_config_t *config) {
+  if (!node || ls_monitor_is_address(config->http_address)) return LS_OK;
+  return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place,
+                    "monitor.http_address: `%s` is no IPv4 address such as 127.0.0.1",
+                    LS_SHOWN(config->http_address));
+}
+
 ls_status_t ls_monitor_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
                              ls_monitor_config_t *config) {
   static const char *const nested[] = {"alerts", NULL};
@@ -129,6 +143,7 @@ ls_status_t ls_monitor_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
   if (alerts && alerts->kind != LS_DOC_NULL)
     status = ls_worse(status, parse_alerts(ctx, arena, alerts, config));
   if (status == LS_OK) status = check_sinks(ctx, ls_doc_get(map, "sinks"), config);
+  if (status == LS_OK) status = check_address(ctx, ls_doc_get(map, "http_address"), config);
   if (status == LS_OK && config->http_port > 0 && !ls_http_here) {
     const ls_doc_node_t *port = ls_doc_get(map, "http_port");
     status = ls_fail_at(

@@ -30,6 +30,8 @@ extern const ls_section_t ls_monitor_section, ls_alert_section;
 /* Fills the section; `map` NULL: defaults. As ls_option_parse. */
 ls_status_t ls_monitor_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
                              ls_monitor_config_t *config);
+/* Whether a server can listen on `text`: an IPv4 address. */
+bool ls_monitor_is_address(const char *text);
 /* New reference; NULL when memory is short. */
 json_t *ls_monitor_json(const ls_monitor_config_t *config);
 

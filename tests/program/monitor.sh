@@ -98,6 +98,7 @@ tail -2 "$work/lines" | grep -q ' rank 0 end  text interrupted' || fail "no end:
 expect 3 'monitor.sinks: `tensorbord` is not one of .*did you mean `tensorboard`' check "$work/c.yaml" --set 'monitor={dir: x, sinks: [tensorbord]}'
 expect 3 'monitor.alerts.when: `los` is not measured; did you mean `loss`' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: los > 1}]}'
 expect 3 'monitor.alerts.clear: a condition is NAME OPERATOR NUMBER' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, clear: loss}]}'
+expect 3 'monitor.http_address: `::1` is no IPv4 address such as 127.0.0.1' check "$work/c.yaml" --set 'monitor={http_port: 9400, http_address: "::1"}'
 expect 3 'monitor.alerts.webhook: `ftp://x` does not begin with http' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, webhook: "ftp://x"}]}'
 expect 3 'monitor.alerts.mail: `a b` is no address' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, mail: [a b]}]}'
 expect 3 'monitor.alerts: a list of alerts was expected' check "$work/c.yaml" --set 'monitor={alerts: {name: a}}'

@@ -15,6 +15,11 @@ awk 'BEGIN { t = 1700000000
 head -1 "$work/day" >"$seen/events.jsonl" # what is refused needs no day, which a sanitized program reads for minutes
 expect 2 '\-\-port and --address need --web' monitor "$seen" --port 1
 expect 2 'from 0 to 65535, not "70000"' monitor "$seen" --web --port 70000
+# The log was read first, for seconds where it is long, and the token was made.
+rm -f "$seen/web.token"
+expect 2 '\-\-address takes an IPv4 address such as 127.0.0.1, not "nowhere"' monitor "$seen" --web --address nowhere
+[ ! -e "$seen/web.token" ] || fail "a refused address has made a token"
+expect 2 '\-\-address takes an IPv4 address' monitor "$work/none" --web --address ::1
 serve() {
   : >"$work/url"
   "$program" monitor "$1" --web --port "$2" >"$work/url" 2>"$work/err" &
@@ -22,12 +27,15 @@ serve() {
   wait_until "the page's address" grep -q / "$work/url"
   url=$(cat "$work/url")
 }
-if "$program" monitor "$seen" --web --port 0 --address nowhere >"$work/out" 2>"$work/err"; then fail "an address that is none"; fi
+# An address of no host. What cannot be read (the folder is in place of the log) is not looked at before the port is taken.
+mkdir "$work/unread" "$work/unread/events.jsonl"
+if "$program" monitor "$work/unread" --web --port 0 --address 192.0.2.1 >"$work/out" 2>"$work/err"; then fail "an address of no host"; fi
 if grep -q 'this build has no libmicrohttpd' "$work/err"; then
   echo "skipped: this build has no libmicrohttpd"
   exit 77
 fi
-grep -q '"nowhere" port 0 is no IPv4 address' "$work/err" || fail "$(cat "$work/err")"
+grep -q 'cannot listen on 192.0.2.1 port 0' "$work/err" || fail "$(cat "$work/err")"
+cp "$work/unread/web.token" "$seen/web.token"
 [ "$(stat -c %a "$seen/web.token")" = 600 ] || fail "the token can be read by others"
 chmod 644 "$seen/web.token"
 expect 3 'web.token: others can read' monitor "$seen" --web --port 0
