@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COMM_DEADLINE_S = 20 };
-
 int cli_probe_next(int ranks, int most) {
   if (most > CLI_PROBE_RANKS_MAX) most = CLI_PROBE_RANKS_MAX;
   if (ranks >= most) return 0;
@@ -77,11 +75,11 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
   int64_t ranks;
   ls_status_t status =
       cli_args_whole(ctx, &cli_probe, args, CLI_PROBE_WORLD, 1, CLI_PROBE_RANKS_MAX, 1, &ranks);
-  if (status == LS_OK) status = cli_launch(ctx, args, (int)ranks, COMM_DEADLINE_S);
+  if (status == LS_OK) status = cli_launch(ctx, args, (int)ranks, LS_COMM_DEADLINE_S);
   if (status != LS_OK) return status;
   ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
   if (!machine) return LS_ERR_MEMORY;
-  status = ls_comm_mpi_create(ctx, COMM_DEADLINE_S * INT64_C(1000000000), &control);
+  status = ls_comm_mpi_create(ctx, LS_COMM_DEADLINE_S * INT64_C(1000000000), &control);
   if (status != LS_OK) goto machine;
   ls_ctx_set_rank(ctx, control->rank, control->size);
   ls_machine_clear(machine); /* the caller knows which machine it is */

@@ -13,7 +13,6 @@ enum {
   DATA_BYTES_MAX = 64 << 20, /* of features; what does not fit into a cache is enough */
   TABLE_BYTES_MAX = 1 << 30, /* the same on a device */
   DATA_ROWS_DEFAULT = 10000,
-  EXCHANGE_DEADLINE_S = 10, /* a rank that failed leaves the others waiting */
   BLOCKS_MAX = 8,
   BLOCK_STEPS_MIN = 3,
 };
@@ -27,7 +26,6 @@ typedef struct {
   float *noise;
   ls_dataset_t *dataset;
   ls_pace_t pace;
-  ls_comm_t *exchange[LS_TIMING_BESIDE_MAX]; /* one per rank; NULL = none */
   ls_timing_rank_t rank[LS_TIMING_BESIDE_MAX];
   pthread_t thread[LS_TIMING_BESIDE_MAX];
   int count;
@@ -187,17 +185,31 @@ static ls_status_t time_first(ls_timing_rank_t *r, ls_timing_t *timing) {
   return status;
 }
 
+/* A rank that failed leaves the exchange, so that nobody waits for it. */
+static void leave(ls_timing_rank_t *r) {
+  if (r->pace) atomic_store(&r->pace->stop, true);
+  ls_timing_rank_close(r);
+  ls_comm_destroy(r->exchange);
+  r->exchange = NULL;
+}
+
 static void *run_beside(void *arg) {
   ls_timing_rank_t *r = arg;
   r->status = ls_timing_rank_open(r);
   if (r->status == LS_OK) r->status = ls_timing_rank_measure(r, false);
-  if (r->status != LS_OK) atomic_store(&r->pace->stop, true);
+  if (r->status != LS_OK) leave(r);
   return NULL;
+}
+
+/* What comes of another rank's failure is not the cause. */
+static bool follows(ls_status_t status) {
+  return status == LS_ERR_TIMEOUT || status == LS_ERR_COMM;
 }
 
 /* All ranks together, each in a thread of its own: what they open and bind may be collective. */
 static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
   const ls_timing_job_t *job = crew->job;
+  ls_comm_t *exchange[LS_TIMING_BESIDE_MAX] = {NULL};
   ls_status_t status = LS_OK;
   int started = 1;
   atomic_init(&crew->pace.arrived, 0);
@@ -205,8 +217,7 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
   atomic_init(&crew->pace.stop, false);
   crew->pace.size = crew->count = job->beside ? job->ranks : 1;
   if (job->beside && job->exchange)
-    status =
-        ls_comm_sim_create(crew->ctx, crew->count, EXCHANGE_DEADLINE_S * INT64_C(1000000000), crew->exchange);
+    status = ls_comm_sim_create(crew->ctx, crew->count, ls_timing_deadline_ns(job->config), exchange);
   for (int i = 0; i < crew->count; i++)
     crew->rank[i] = (ls_timing_rank_t){.ctx = crew->ctx,
                                        .job = job,
@@ -214,7 +225,7 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
                                        .data_rows = job->data_rows > 0 ? data_rows(job) : 0,
                                        .noise = crew->noise,
                                        .pace = crew->count > 1 ? &crew->pace : NULL,
-                                       .exchange = crew->exchange[i],
+                                       .exchange = exchange[i],
                                        .rank = i};
   for (; started < crew->count && status == LS_OK; started++)
     if (ls_signals_thread(&crew->thread[started], "ls timed rank", run_beside, &crew->rank[started]) != 0) {
@@ -224,10 +235,11 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
     }
   if (status == LS_OK) status = time_first(&crew->rank[0], timing);
   atomic_store(&crew->pace.stop, true);
+  if (status != LS_OK) leave(&crew->rank[0]);
   for (int i = 1; i < started; i++) {
     pthread_join(crew->thread[i], NULL);
-    if (status == LS_OK || status == LS_ERR_TIMEOUT) /* whoever failed before that is the cause */
-      status = crew->rank[i].status != LS_OK ? crew->rank[i].status : status;
+    const ls_status_t own = crew->rank[i].status;
+    if (own != LS_OK && (status == LS_OK || (follows(status) && !follows(own)))) status = own;
   }
   return status;
 }
@@ -244,10 +256,10 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
   if (status == LS_OK) status = run_ranks(crew, &timing);
   timing.program = crew->rank[0].engine.step[LS_STEP_TRAIN].program;
   crew->rank[0].engine.step[LS_STEP_TRAIN].program.count = 0; /* it stays */
-  for (int i = 0; i < crew->count; i++)
+  for (int i = 0; i < crew->count; i++) {
     ls_timing_rank_close(&crew->rank[i]);
-  for (int i = 0; i < LS_TIMING_BESIDE_MAX; i++)
-    ls_comm_destroy(crew->exchange[i]);
+    ls_comm_destroy(crew->rank[i].exchange);
+  }
   ls_dataset_close(crew->dataset);
   ls_free(crew->noise);
   ls_free(crew);

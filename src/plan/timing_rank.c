@@ -2,12 +2,17 @@
  * training, and nothing can diverge. */
 #include "plan/timing_rank.h"
 
+#include <math.h>
 #include <sched.h>
 #include <string.h>
 
 enum { STEPS_LIMIT = 1 << 24, WARMUP_STEPS = 3, STEPS_MIN = 3, SPINS_BEFORE_YIELD = 2000 };
 
 static const int64_t device_warm_ns = 150000000;
+
+int64_t ls_timing_deadline_ns(const ls_config_t *config) {
+  return (int64_t)(1e9 * fmax(config->parallel.deadline_s, LS_COMM_DEADLINE_S));
+}
 
 static ls_status_t noop_enqueue(ls_stream_t *stream, ls_collective_t *c) {
   (void)stream;
@@ -50,6 +55,7 @@ static ls_status_t noop_split(ls_comm_t *comm, const ls_split_t *split, ls_comm_
   ls_comm_t *group = ls_alloc(comm->ctx, sizeof *group);
   if (!group) return LS_ERR_MEMORY;
   noop(comm->ctx, split->rank, split->size, true, group);
+  group->deadline_ns = comm->deadline_ns;
   *sub = group;
   return LS_OK;
 }
@@ -118,6 +124,7 @@ ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
   r->config.parallel.threads = r->job->threads;
   bool whole = r->job->backend->host_processors || r->config.parallel.reproducible || r->config.parallel.wire;
   noop(r->ctx, whole ? r->rank : 0, whole ? r->job->ranks : 1, false, &r->alone);
+  r->alone.deadline_ns = ls_timing_deadline_ns(&r->config);
   ls_engine_share(&r->config, r->rank, r->job->ranks, &share);
   const ls_engine_options_t options = {.config = &r->config,
                                        .comm = &r->alone,
@@ -137,6 +144,7 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
   ls_free(r->period_ns);
   ls_free(r->step_ns);
   ls_free(r->task_ns);
+  r->period_ns = r->step_ns = r->task_ns = NULL;
 }
 
 /* All ranks meet. False: the pace has stopped. */

@@ -26,7 +26,7 @@ typedef struct {
   int rank;
   ls_config_t config;  /* shallow copy */
   ls_comm_t alone;     /* its collectives do nothing */
-  ls_comm_t *exchange; /* borrowed; NULL: alone is used */
+  ls_comm_t *exchange; /* its end of the collectives; NULL: alone is used */
   ls_engine_t engine;
   double *task_ns;   /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
   double *step_ns;   /* (LS_TIMING_STEPS) */
@@ -36,9 +36,12 @@ typedef struct {
   ls_status_t status; /* of a run in a thread of its own */
 } ls_timing_rank_t;
 
+/* How long a rank waits for the others, and for its device: parallel.deadline_s, and no less than its default, because the
+ * ranks are threads of one process: on a starved machine each waits for its turn, and none can be lost unnoticed. */
+int64_t ls_timing_deadline_ns(const ls_config_t *config);
 /* An engine as training opens it. On failure the caller closes. */
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r);
-void ls_timing_rank_close(ls_timing_rank_t *r);
+void ls_timing_rank_close(ls_timing_rank_t *r); /* again: nothing */
 /* Steps until the window is full (alone, or rank 0), or until the pace stops. Ranks that exchange do it
  * together, each in a thread of its own: binding a schedule with groups of ranks is collective. */
 ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace);

@@ -1,4 +1,5 @@
 /* Timings really run: what they bring back is whole, and nothing is left open. No times are asserted. */
+#include "plan/timing_rank.h"
 #include "setup.h"
 #include "strategy/lower.h"
 
@@ -132,6 +133,42 @@ static void ranks_with_groups_are_bound_together(void **state) {
   ls_timing_release(&timing);
 }
 
+/* Lowering fails on the ranks in `broken`, one bit each. */
+static int broken;
+static ls_status_t lower_broken(ls_ctx_t *of, const ls_lower_t *in, ls_program_t *program) {
+  if (broken >> in->rank & 1)
+    return ls_fail(of, LS_ERR_UNSUPPORTED, "rank %d is broken on purpose", in->rank);
+  return lower_grouped(of, in, program);
+}
+
+/* The others waited ten seconds for it, and a rank of a starved machine that came later than that was taken for one that
+ * had failed. */
+static void nobody_waits_for_a_rank_that_failed(void **state) {
+  (void)state;
+  static const ls_strategy_t row = {.name = "broken", .distributed = true, .lower = lower_broken};
+  assert_true(ls_strategy_register(&row));
+  ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "broken", .bucket_bytes = 1, .accumulate = 2};
+  ls_config_t of = ls_plan_config(config, &c);
+  of.parallel.deadline_s = 1e6;
+  ls_timing_job_t job = job_of(&of, 2, true);
+  job.exchange = true;
+  for (broken = 1; broken <= 3; broken++) {
+    ls_timing_t timing;
+    ls_ctx_clear(ctx);
+    assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ls_ctx_error(ctx), "is broken on purpose"));
+  }
+}
+
+static void ranks_have_as_long_as_training_and_never_less_than_usual(void **state) {
+  (void)state;
+  ls_config_t of = *config;
+  of.parallel.deadline_s = 0.01;
+  assert_int_equal(ls_timing_deadline_ns(&of), LS_COMM_DEADLINE_S * INT64_C(1000000000));
+  of.parallel.deadline_s = 7200;
+  assert_int_equal(ls_timing_deadline_ns(&of), 7200 * INT64_C(1000000000));
+}
+
 /* A plan refused what train takes: tokens with values, and with classes of fewer positions. */
 static void tokens_with_any_targets_are_timed(void **state) {
   (void)state;
@@ -190,13 +227,13 @@ static void a_plan_on_a_busy_machine_times_one_candidate(void **state) {
   }
 }
 
-static void every_allocation_may_fail(void **state) {
-  (void)state;
+static void fail_allocations(bool exchange) {
   ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
   ls_config_t of = ls_plan_config(config, &c);
   ls_timing_job_t job = job_of(&of, 2, true);
   ls_timing_t timing;
   job.window_ns = 100000;
+  job.exchange = exchange;
   ls_ctx_fail_alloc(ctx, 0);
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   ls_timing_release(&timing);
@@ -208,6 +245,12 @@ static void every_allocation_may_fail(void **state) {
   ls_ctx_fail_alloc(ctx, 0);
 }
 
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  fail_allocations(false);
+  fail_allocations(true);
+}
+
 int main(void) {
 #define TEST(name) PLAN_TEST(name, more)
   const struct CMUnitTest tests[] = {
@@ -215,6 +258,8 @@ int main(void) {
       TEST(data_on_the_device),
       TEST(ranks_beside_each_other_and_alone),
       TEST(ranks_with_groups_are_bound_together),
+      TEST(nobody_waits_for_a_rank_that_failed),
+      TEST(ranks_have_as_long_as_training_and_never_less_than_usual),
       TEST(tokens_with_any_targets_are_timed),
       TEST(a_plan_times_and_remembers),
       TEST(a_plan_on_a_busy_machine_times_one_candidate),
