@@ -11,9 +11,7 @@ Y
 mkdir "$work/tmp"
 # start ARGUMENT...: in the background, in an environment that marks whatever comes of it; sets pid
 start() {
-  env LOCKSTEP_TEST_MARK="$work" TMPDIR="$work/tmp" LOCKSTEP_PROFILE="$work/profile.json" "$program" "$@" \
-    >"$work/out" 2>"$work/err" &
-  pid=$!
+  begin env LOCKSTEP_TEST_MARK="$work" TMPDIR="$work/tmp" LOCKSTEP_PROFILE="$work/profile.json" "$program" "$@"
 }
 marked() {
   grep -lzsxF -- "LOCKSTEP_TEST_MARK=$work" /proc/[0-9]*/environ | sed 's/[^0-9]//g'

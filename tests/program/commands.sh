@@ -126,9 +126,7 @@ grep -q 'interrupted after' "$work/err" || fail "interrupted, but no word of it:
 ls -d "$work"/stopped/step-* >/dev/null || fail "interrupted, but nothing saved"
 # Asked before mpirun has its ranks, or they listen: not lost. (143: before the launcher itself listened.)
 for delay in 0.02 0.15 0.4; do
-  "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/early" --set train.epochs=1000000 \
-    >"$work/out" 2>"$work/err" &
-  pid=$!
+  begin "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/early" --set train.epochs=1000000
   sleep $delay
   kill -TERM $pid 2>/dev/null
   got=0

@@ -72,12 +72,19 @@ wait_until() {
     sleep 0.05
   done
 }
-# start_training COMMAND...: starts a training as $pid and waits until it has said a step. What the command before it said goes first:
-# the shell of the new one opens $work/err only when its turn comes.
-start_training() {
-  rm -f "$work/err"
+# begin COMMAND...: starts a program as $pid and waits until the shell's copy of itself has become it. Until then a signal would be
+# lost, because this shell has traps, and $work/out and $work/err would still hold what the command before it said.
+begin() {
   "$@" >"$work/out" 2>"$work/err" &
   pid=$!
+  wait_until "the start of $1" began
+}
+began() {
+  [ "$(readlink "/proc/$pid/exe")" != "$(readlink "/proc/$$/exe")" ]
+}
+# start_training COMMAND...: begins a training and waits until it has said a step
+start_training() {
+  begin "$@"
   wait_until "the first step" said_a_step
 }
 said_a_step() {

@@ -54,8 +54,7 @@ grep -q 'WRONG: training .*wild.yaml: a loss or gradient was not finite' "$work/
 expect 2 'name of a preset .* not "huge"' stress --parts none --network huge
 expect 2 'nothing to do' stress --parts none
 # a signal ends the run, with what is known and its own exit code
-"$program" stress --seconds 100 --parts compute >"$work/out" 2>"$work/err" &
-pid=$!
+begin "$program" stress --seconds 100 --parts compute
 wait_until "a round" grep -q 'busy' "$work/out"
 kill -TERM $pid
 got=0
@@ -63,8 +62,7 @@ wait $pid || got=$?
 [ $got = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q '^after .* s, interrupted: \(nothing wrong until then\|disturbed\)' "$work/out" || fail "interrupted: $(cat "$work/out")"
 if [ $ranks = 2 ]; then
-  "$program" stress --seconds 100 --parts compute --ranks 2 >"$work/out" 2>"$work/err" &
-  pid=$!
+  begin "$program" stress --seconds 100 --parts compute --ranks 2
   wait_until "a round of two ranks" grep -q 'busy' "$work/out"
   kill -TERM $pid
   got=0
