@@ -233,6 +233,11 @@ static double one_of(const ls_floats_t *list, int channel, double otherwise) {
   return list->count == 0 ? otherwise : list->v[list->count == 1 ? 0 : channel];
 }
 
+void ls_images_unit(const ls_data_config_t *config, int channel, float *mean, float *scale) {
+  *mean = (float)(255.0 * one_of(&config->mean, channel, 0.0));
+  *scale = (float)(1.0 / (255.0 * one_of(&config->std, channel, 1.0)));
+}
+
 static ls_status_t normalize(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_norm_t *given,
                              ls_dataset_t *d) {
   int channels = d->images->channels;
@@ -255,8 +260,7 @@ static ls_status_t normalize(ls_ctx_t *ctx, const ls_data_config_t *config, cons
       d->mean[c] = d->mean[from];
       d->scale[c] = d->scale[from];
     } else {
-      d->mean[c] = (float)(255.0 * one_of(&config->mean, from, 0.0));
-      d->scale[c] = (float)(1.0 / (255.0 * one_of(&config->std, from, 1.0)));
+      ls_images_unit(config, from, &d->mean[c], &d->scale[c]);
     }
   }
   for (int64_t i = 0; i < d->inputs; i++) {

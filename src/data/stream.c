@@ -387,9 +387,11 @@ ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
   return status;
 }
 
-ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_norm_t *norm,
-                               const ls_strings_t *columns, const ls_strings_t *labels,
-                               const ls_strings_t *vocabulary, ls_dataset_t **out) {
+ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                               const ls_norm_t *norm, ls_dataset_t **out) {
+  static const ls_strings_t none = {0};
+  const ls_strings_t *vocabulary = &config->vocabulary,
+                     *columns = config->kind == LS_DATA_CSV ? &config->columns : &none;
   ls_dataset_t *d = ls_alloc(ctx, sizeof *d);
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, ctx);
@@ -406,7 +408,7 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const 
     bytes += strlen(columns->v[i]) + 1;
   if (columns->count > 0) d->columns = ls_alloc(ctx, bytes);
   ls_labels_t classes = {.arena = &d->arena, .most = want->outputs};
-  ls_status_t status = ls_labels_give(&classes, labels);
+  ls_status_t status = ls_labels_give(&classes, &config->labels);
   if (status == LS_OK) status = ls_labels_list(&classes, &d->labels);
   if (!mean || !scale || (columns->count > 0 && !d->columns) || status != LS_OK) {
     ls_dataset_close(d);
@@ -426,11 +428,17 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_want_t *want, const 
     d->columns[i] = strcpy(text, columns->v[i]);
     text += strlen(text) + 1;
   }
+  const int64_t channels = want->x.rank == 3 ? want->x.dim[2] : 1; /* of images */
   for (int64_t i = 0; i < all; i++) {
     bool x = i < want->inputs;
     int64_t at = x ? i : i - want->inputs;
     mean[i] = !norm ? 0.0 : x ? norm->mean[at] : norm->target_mean[at];
     scale[i] = !norm ? 1.0f : x ? norm->scale[at] : norm->target_scale[at];
+    if (!norm && x && config->kind == LS_DATA_IMAGES) {
+      float shift;
+      ls_images_unit(config, (int)(i % channels), &shift, &scale[i]);
+      mean[i] = (double)shift;
+    }
   }
   d->norm = (ls_norm_t){want->inputs, targets, mean, mean + want->inputs, scale, scale + want->inputs};
   *out = d;

@@ -126,10 +126,8 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   if (status == LS_OK && meta)
     status = ls_trainer_norm(t->ctx, &arena, meta, t->inputs, t->classes ? 0 : t->outputs, &norm);
   if (options->no_data) {
-    static const ls_strings_t none = {0};
-    if (status == LS_OK)
-      status = ls_dataset_without(t->ctx, &want, norm, data.kind == LS_DATA_CSV ? &data.columns : &none,
-                                  &data.labels, &data.vocabulary, &t->dataset);
+    t->unmeasured = data.normalize && !norm;
+    if (status == LS_OK) status = ls_dataset_without(t->ctx, &data, &want, norm, &t->dataset);
     goto release;
   }
   const ls_train_source_t source = {

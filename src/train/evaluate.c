@@ -228,13 +228,23 @@ static ls_status_t find_kind(ls_engine_t *e, int64_t rows, ls_step_kind_t *kind)
   return status == LS_OK ? ls_engine_bind(e, LS_TIMED_NOTHING) : status;
 }
 
+ls_status_t ls_trainer_check_norm(const ls_trainer_t *t) {
+  if (!t->unmeasured) return LS_OK;
+  return ls_fail(
+      t->ctx, LS_ERR_ARGUMENT,
+      "data.normalize: true: mean and deviation of the training part are in a checkpoint, and weights alone "
+      "do not have them: name the run with --checkpoint, or give samples that are normalised and "
+      "--set data.normalize=false");
+}
+
 ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs) {
   const ls_norm_t *norm = &t->dataset->norm;
   ls_engine_t *e = &t->engine;
   int64_t rows = features->rows, inputs = t->inputs, width = t->outputs;
   if (rows == 0) return LS_OK;
   ls_step_kind_t kind;
-  ls_status_t status = find_kind(e, rows, &kind);
+  ls_status_t status = ls_trainer_check_norm(t);
+  if (status == LS_OK) status = find_kind(e, rows, &kind);
   if (status != LS_OK) return status;
   const int64_t chunk = e->step[kind].rows;
   const bool gaps = t->config->data.missing != LS_MISSING_ERROR; /* the column's mean stands for NaN */

@@ -34,6 +34,8 @@ ls_status_t ls_train_least_check(ls_ctx_t *ctx, const ls_config_t *config);
 ls_status_t ls_trainer_restart(ls_trainer_t *t);
 /* The parameters (layout) in host memory, until the next step. Local. */
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
+/* LS_ERR_ARGUMENT where nothing tells how samples are to be normalised; predictions and exports to ONNX begin with it. */
+ls_status_t ls_trainer_check_norm(const ls_trainer_t *t);
 /* ls_trainer_predict of values of any dtype, which are normalised with all their digits. Local. */
 ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs);
 /* The model's tensors as a .safetensors file with the names and layouts of a map (ls_names_list); *count of them.

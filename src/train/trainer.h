@@ -27,8 +27,9 @@ struct ls_trainer {
   ls_use_t use;    /* of the checkpoint */
   bool other_data; /* may continue with other data than the checkpoint's */
   ls_dataset_t *dataset;
-  int sharing;   /* ranks of this node that have one copy of it, this one included */
-  bool new_data; /* not those that the checkpoint was trained on; they are not split */
+  int sharing;     /* ranks of this node that have one copy of it, this one included */
+  bool unmeasured; /* data.normalize, but neither data nor a checkpoint that tell by what */
+  bool new_data;   /* not those that the checkpoint was trained on; they are not split */
   bool classes;
   int64_t inputs, outputs;
 

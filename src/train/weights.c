@@ -250,7 +250,8 @@ ls_status_t ls_trainer_export_onnx(ls_trainer_t *t, const char *path, int *count
   ls_ckpt_rows_t rows = {0};
   char *bytes = NULL;
   size_t size;
-  ls_status_t status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  ls_status_t status = ls_trainer_check_norm(t);
+  if (status == LS_OK) status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
   if (status == LS_OK) status = ls_ckpt_rows(t->ctx, t->engine.table, t->engine.state->host, &rows);
   const ls_onnx_source_t source = {.param = find_param,
                                    .user = &rows,

@@ -59,6 +59,21 @@ run always $centre --set data.decode=always --set parallel.threads=2
 { sed -n 2p "$work/y1.csv"; sed -n 11p "$work/y.csv"; } | # one image is a product of another size: its last digits may differ
   awk -F, 'NR == 1 { split($0, one) } END { for (k = 2; k <= NF; k++) far += ($k - one[k]) ^ 2 > 1e-10; exit NR != 2 || one[1] != $1 || far || NF != 6 }' ||
   fail "one image has another prediction: $(sed -n 2p "$work/y1.csv"), not $(sed -n 11p "$work/y.csv")"
+
+# weights alone: mean and std of the configuration are all of the normalisation, and what only a checkpoint has is asked for
+"$program" export "$work/c.yaml" --checkpoint "$work/one" --output "$work/one.safetensors" >/dev/null
+expect 2 'data.normalize: true: .* name the run with --checkpoint' predict "$work/c.yaml" --set "model.weights=$work/one.safetensors" --input "$work/held"
+expect 2 'data.normalize: true: .* name the run with --checkpoint' export "$work/c.yaml" --set "model.weights=$work/one.safetensors" --output "$work/one.onnx"
+run fixed --set data.normalize=false --set 'data.mean=[0.4, 0.5, 0.6]' --set data.std=0.25 --set train.epochs=1
+"$program" export "$work/c.yaml" --checkpoint "$work/fixed" --set data.normalize=false --output "$work/fixed.safetensors" >/dev/null
+set -- --set data.normalize=false --set 'data.mean=[0.4, 0.5, 0.6]' --set data.std=0.25 --input "$work/held"
+"$program" predict "$work/c.yaml" --checkpoint "$work/fixed" "$@" >"$work/y2.csv" 2>"$work/err" || fail "predict: $(cat "$work/err")"
+"$program" predict "$work/c.yaml" --set "model.weights=$work/fixed.safetensors" "$@" >"$work/y3.csv" 2>"$work/err" ||
+  fail "predict by weights alone: $(cat "$work/err")"
+# classes have their names in a checkpoint alone
+awk -F, 'FNR == 1 { file++ } FNR > 1 { for (k = 3; k <= NF; k++) if (file == 1) y[FNR, k] = $k; else { n++; far += $k != y[FNR, k] } }
+  END { exit far || n != 128 }' "$work/y2.csv" "$work/y3.csv" || fail "weights alone predict otherwise: $(sed -n 2p "$work/y2.csv"), $(sed -n 2p "$work/y3.csv")"
+
 expect 4 'an image cannot come from stdin: name the file' predict "$work/c.yaml" --checkpoint "$work/one" --input - <"$work/held/along/001.jpg"
 with_profile
 plan "$work/plan.json" "$work/c.yaml" --budget-ms 1500 --json
