@@ -105,7 +105,8 @@ static void put_step(const ls_dataset_t *d, const ls_loader_spec_t *spec, int64_
                      ls_step_params_t *to) {
   *to = (ls_step_params_t){.seed = spec->seed,
                            .position = (uint64_t)position,
-                           .lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f};
+                           .lr = spec->lr ? spec->lr(spec->lr_user, step) : 0.0f,
+                           .dloss = 1};
   memcpy(to->mean, d->mean, sizeof to->mean);
   memcpy(to->scale, d->scale, sizeof to->scale);
 }

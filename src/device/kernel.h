@@ -46,7 +46,8 @@ typedef struct {
   /* Of samples that are no f32 yet: (x - mean) * scale, by channel where these have values of their own. The same in
    * every step. */
   float mean[LS_STEP_CHANNELS], scale[LS_STEP_CHANNELS];
-  float reserved[3];
+  float dloss; /* always 1: the gradient of the loss, from which the backward pass starts */
+  float reserved[2];
 } ls_step_params_t;
 static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache line, and u8 (64) in graphs");
 

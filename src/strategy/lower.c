@@ -13,10 +13,11 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
   if (summed && !exchanged) l->tensor[node->out[0]] = in[0]; /* the sum of one rank is its own */
   for (int i = 0; i < node->out_count; i++)
     out[i] = ls_lowering_place(l, node->out[i]);
-  if (node->op == &ls_op_cast && l->param[node->out[0]] >= 0) return; /* all at once: ls_lowering_cast */
+  /* Casts of parameters are one task (ls_lowering_cast), and the seed is an input. */
+  bool there = l->param[node->out[0]] >= 0 || l->input[node->out[0]] >= 0;
   if (exchanged) {
     ls_schedule_collective(l->s, node->name, LS_GROUP_WORLD, LS_ALL_REDUCE, in[0], out[0]);
-  } else if (!node->op->view && !summed) {
+  } else if (!node->op->view && !summed && !there) {
     ls_step_phase_t phase = node->phase == LS_PHASE_FORWARD ? LS_PHASE_STEP_FORWARD : LS_PHASE_STEP_BACKWARD;
     ls_schedule_op(l->s, l->on, phase, node->name, node->op, &node->attrs, node->in_count, in,
                    node->out_count, out);

@@ -69,6 +69,8 @@ ls_status_t ls_lowering_declare(ls_lowering_t *l);
 ls_status_t ls_lowering_lanes(ls_lowering_t *l);
 /* Appends the task that casts the parameters, in a member that begins a sum of micro-batches. */
 void ls_lowering_cast(ls_lowering_t *l);
+/* The step's numbers (ls_step_params_t); -1: the graph has no such input. */
+int ls_lowering_step(const ls_lowering_t *l);
 /* The optimizer's counter as an input of the graph. */
 int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape);
 /* The schedule tensor of a graph tensor; made on first use. -1 after a failure. */

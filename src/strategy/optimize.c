@@ -30,11 +30,6 @@ void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
   ls_schedule_op(l->s, lane, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
 }
 
-static int first_step_params(const ls_lowering_t *l) {
-  ls_tensor_id_t id = ls_graph_find(l->in->graph, LS_NAME_STEP);
-  return id < 0 ? -1 : l->input[id];
-}
-
 void ls_lowering_copy_out(ls_lowering_t *l) {
   if (!l->in->copies) return;
   int to = ls_schedule_tensor(l->s, "stats (host)", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_HOST_STAT, 0);
@@ -86,7 +81,7 @@ void ls_lowering_update(ls_lowering_t *l) {
   const ls_optim_rule_t *optim = l->in->optim;
   int64_t end = l->layout->trained;
   int row[LS_OPTIM_SLOT_MAX + 2];
-  int step = first_step_params(l);
+  int step = ls_lowering_step(l);
   if (l->s->status) return;
   if (step < 0) {
     l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no input '%s'", LS_NAME_STEP);

@@ -20,6 +20,20 @@ int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_reg
   return tensor;
 }
 
+int ls_lowering_step(const ls_lowering_t *l) {
+  ls_tensor_id_t id = ls_graph_find(l->in->graph, LS_NAME_STEP);
+  return id < 0 ? -1 : l->input[id];
+}
+
+/* The 1 with which the backward pass starts (graph/backward.c) comes with the step's numbers: no task makes it. */
+static void declare_seed(ls_lowering_t *l) {
+  const ls_graph_t *graph = l->in->graph;
+  const int maker = graph->seed < 0 ? -1 : graph->tensors[graph->seed].producer, step = ls_lowering_step(l);
+  if (maker >= 0 && step >= 0 && graph->nodes[maker].op == &ls_op_fill && graph->nodes[maker].attrs.f[0] == 1)
+    l->input[graph->seed] = ls_schedule_part(l->s, "dloss", graph->tensors[graph->seed].shape, step,
+                                             offsetof(ls_step_params_t, dloss));
+}
+
 static ls_status_t declare_inputs(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   size_t offset_bytes = 0;
@@ -36,6 +50,7 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
     }
     l->input[id] = ls_lowering_put(l, t->name, t->shape, LS_REGION_INPUT, &offset_bytes);
   }
+  declare_seed(l);
   if (!offset_bytes || !l->in->copies) return l->s->status;
 
   /* Copies a whole slot at once, padding included. With one slot there is no next one: the host sends

@@ -53,7 +53,7 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_spec_t spec, int64_t s
       }
       assert_int_equal(m.step[0].seed, spec.seed);
       assert_int_equal(m.step[0].position, step * spec.global_batch + spec.first + a * spec.stride);
-      assert_true(m.step[0].lr == 0.5f * (float)(step + 1));
+      assert_true(m.step[0].lr == 0.5f * (float)(step + 1) && m.step[0].dloss == 1);
       assert_memory_equal(m.x + spec.rows * BATCH_INPUTS, untouched.x, FENCE * BATCH_INPUTS * sizeof(float));
       assert_memory_equal(&m.target.real[spec.rows], untouched.weight, FENCE * sizeof(float));
       assert_memory_equal(m.weight + spec.rows, untouched.weight, FENCE * sizeof(float));

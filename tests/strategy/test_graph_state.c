@@ -103,7 +103,7 @@ static void launch(ls_run_t *run, int micro_batches, int step) {
       target[i] = 0;
       weight[i] = 0.0625f;
     }
-    *(ls_step_params_t *)ls_run_input(run, "step", 0) = (ls_step_params_t){.lr = 0.0078125f};
+    *(ls_step_params_t *)ls_run_input(run, "step", 0) = (ls_step_params_t){.lr = 0.0078125f, .dloss = 1};
     assert_int_equal(ls_run_prime(run, 0), LS_OK);
     assert_int_equal(ls_run_launch(run, 0, m), LS_OK);
     assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);

@@ -179,6 +179,30 @@ static void test_communication_overlaps(void **state) {
 }
 
 /* On one rank the squares are summed right after a bucket's last gradient. */
+/* The 1 with which it starts is the host's, in every member; a seed of another value, or of the graph's own, has its task. */
+static void the_backward_pass_starts_without_a_task(void **state) {
+  (void)state;
+  const ls_graph_node_t *fill = &graph->nodes[graph->tensors[graph->seed].producer];
+  assert_ptr_equal(fill->op, &ls_op_fill);
+  for (int value = 1; value <= 2; value++) {
+    ls_lower_t in = request(2, 3, 1);
+    graph->nodes[graph->tensors[graph->seed].producer].attrs.f[0] = value;
+    ls_program_t p = lower_all(&ls_strategy_ddp, &in);
+    for (int m = 0; m < p.count; m++) {
+      int fills = 0;
+      for (int t = 0; t < p.member[m]->task_count; t++)
+        fills += p.member[m]->tasks[t].op == &ls_op_fill;
+      assert_int_equal(fills, value != 1);
+      if (value != 1) continue;
+      const ls_sched_tensor_t *seed = find_tensor(p.member[m], "dloss"),
+                              *step = find_tensor(p.member[m], "step");
+      assert_int_equal(seed->region, LS_REGION_INPUT);
+      assert_int_equal(seed->offset_bytes, step->offset_bytes + offsetof(ls_step_params_t, dloss));
+    }
+    ls_program_release(&p);
+  }
+}
+
 static void test_norm_while_hot(void **state) {
   (void)state;
   ls_lower_t in = request(1, 1, 1);
@@ -549,6 +573,7 @@ static void test_unusual_graph(void **state) {
     const float *stats = NULL;
     for (int m = 0; m < accumulate; m++) {
       float *input = ls_run_input(run, "x", 0);
+      *(ls_step_params_t *)ls_run_input(run, "step", 0) = (ls_step_params_t){.dloss = 1};
       for (int k = 0; k < 6; k++)
         input[k] = (float)(6 * m + k + 1);
       assert_int_equal(ls_run_launch(run, 0, m), LS_OK);
@@ -631,6 +656,7 @@ int main(void) {
       cmocka_unit_test(test_registry),
       cmocka_unit_test_setup_teardown(test_buckets, setup, teardown),
       cmocka_unit_test_setup_teardown(test_communication_overlaps, setup, teardown),
+      cmocka_unit_test_setup_teardown(the_backward_pass_starts_without_a_task, setup, teardown),
       cmocka_unit_test_setup_teardown(test_norm_while_hot, setup, teardown),
       cmocka_unit_test_setup_teardown(gradients_of_parameters_run_aside, setup, teardown),
       cmocka_unit_test_setup_teardown(recurrent_chains_go_first, setup, teardown),

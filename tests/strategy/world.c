@@ -133,8 +133,11 @@ static void fill_slot(worker_t *w, int unit) {
     weight[i] = valid && (job->only < 0 || job->only == sample) ? job->weight : 0;
     if (step == job->nan_step && sample == 3 && valid) x[i * INPUTS] = NAN;
   }
-  *(ls_step_params_t *)ls_run_input(w->run, "step", slot) = (ls_step_params_t){
-      .seed = 42, .position = (uint64_t)(step * job->samples + w->result->first + first), .lr = job->lr};
+  *(ls_step_params_t *)ls_run_input(w->run, "step", slot) =
+      (ls_step_params_t){.seed = 42,
+                         .position = (uint64_t)(step * job->samples + w->result->first + first),
+                         .lr = job->lr,
+                         .dloss = 1};
 }
 
 /* Adds the times of the micro-batch that was waited for. */

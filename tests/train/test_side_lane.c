@@ -194,7 +194,7 @@ static void fill_inputs(const net_t *n, ls_run_t *run, int slot, int unit) {
     }
   }
   *(ls_step_params_t *)ls_run_input(run, LS_NAME_STEP, slot) =
-      (ls_step_params_t){.seed = 5, .position = (uint64_t)unit * 4, .lr = 0.05f};
+      (ls_step_params_t){.seed = 5, .position = (uint64_t)unit * 4, .lr = 0.05f, .dloss = 1};
 }
 
 /* What a checkpoint after a few steps holds: the saved rows, one after the other. Owned by the caller. */
