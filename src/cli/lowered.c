@@ -18,8 +18,7 @@ static void look_at_data(ls_config_t *config) {
  * them. */
 static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_backend_t *backend, int ranks,
                                int64_t samples, int64_t *data_rows) {
-  ls_engine_room_t room = {
-      .copies = !backend->host_memory, .side_lane = ls_engine_side_lane(config, backend), .rows = samples};
+  ls_engine_room_t room = {.backend = backend, .rows = samples};
   bool device = !backend->host_memory;
   int mode = config->data.resident;
   *data_rows = 0;
@@ -59,7 +58,6 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
   status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
   if (status != LS_OK) return status;
   lowered.backend = backend->name;
-  lowered.copies = !backend->host_memory;
   lowered.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.graph);
   lowered.program = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.program);
   if (!lowered.graph || !lowered.program) status = LS_ERR_MEMORY;
@@ -71,9 +69,7 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
                                  .rank = r,
                                  .world_size = ranks,
                                  .data_rows = data_rows,
-                                 .copies = lowered.copies,
-                                 .side_lane = ls_engine_side_lane(config, backend),
-                                 .fuses = backend};
+                                 .backend = backend};
     status = ls_step_lower(ctx, &spec, &step);
     lowered.graph[r] = step.graph;
     lowered.program[r] = step.program;

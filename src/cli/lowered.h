@@ -8,7 +8,6 @@
 typedef struct {
   int world_size;
   ls_engine_share_t share; /* rank 0's */
-  bool copies;             /* the backend has memory of its own */
   const char *backend;     /* as "auto" resolves here */
   ls_graph_t **graph;      /* one per rank */
   ls_program_t *program;

@@ -78,13 +78,11 @@ typedef struct {
   const ls_config_t *config; /* parallel.strategy names a row */
   ls_step_kind_t kind;
   int rank, world_size;
-  int64_t rows;              /* of one micro-batch; 0: of this rank's share */
-  int64_t data_rows;         /* samples on the device, as ls_engine_resident says */
-  bool copies;               /* the device has memory of its own */
-  bool side_lane;            /* ls_engine_side_lane */
-  const ls_backend_t *fuses; /* whose kernels passes may use; NULL: none */
-  ls_state_table_t *table;   /* the table in which to declare the state; NULL: a table of its own, held by
-                              * the schedules */
+  int64_t rows;                /* of one micro-batch; 0: of this rank's share */
+  int64_t data_rows;           /* samples on the device, as ls_engine_resident says */
+  const ls_backend_t *backend; /* its facts decide about lanes, its kernels about passes */
+  ls_state_table_t *table;     /* the table in which to declare the state; NULL: a table of its own, held by
+                                * the schedules */
 } ls_step_spec_t;
 ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step);
 void ls_step_release(ls_step_t *step);
@@ -200,8 +198,7 @@ ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);
 
 /* The facts about data and device that decide whether the data stay on the device. */
 typedef struct {
-  bool copies;        /* the device has memory of its own */
-  bool side_lane;     /* ls_engine_side_lane */
+  const ls_backend_t *backend;
   int64_t rows;       /* of the data, both parts; 0 = not known */
   int64_t free_bytes; /* of the device's memory; 0 = not known */
 } ls_engine_room_t;

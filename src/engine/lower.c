@@ -15,7 +15,7 @@ static const struct {
 
 static bool has_kernel(const void *of, const char *op, ls_dtype_t low) {
   const ls_backend_t *backend = of;
-  const ls_device_ops_t *device = backend ? backend->device : NULL;
+  const ls_device_ops_t *device = backend->device;
   bool serves = device && (low == LS_F32 || backend->plain_c || (device->low && device->low(NULL, op, low)));
   return serves && device->kernel && device->kernel(NULL, op);
 }
@@ -61,7 +61,7 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
   for (int id = 0; id < m.graph->tensor_count; id++)
     m.graph->tensors[id].group = ls_optim_group_of(&config->optimizer, m.graph->tensors[id].name);
   const ls_pass_context_t passes = {.has = has_kernel,
-                                    .backend = spec->fuses,
+                                    .backend = spec->backend,
                                     .low = ls_math_low((ls_math_t)config->train.precision),
                                     .fuse = config->parallel.fuse};
   status = ls_graph_run_passes(m.graph, &passes);
@@ -77,11 +77,11 @@ ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *
                    .world_size = spec->world_size,
                    .accumulate = training ? share.accumulate : 1,
                    .input_slots = kinds[spec->kind].input_slots,
-                   .copies = spec->copies,
-                   .widens = !spec->copies,
+                   .copies = !spec->backend->host_memory,
+                   .widens = spec->backend->host_memory,
                    .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
                    .options = ls_config_strategy(config, NULL)};
-  in.options.side_lane = spec->side_lane;
+  in.options.side_lane = ls_engine_side_lane(config, spec->backend);
   if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.program);
   ls_state_table_release(own);
   if (status != LS_OK) {

@@ -11,9 +11,7 @@ static ls_step_spec_t spec_of(const ls_engine_t *e, ls_step_kind_t kind, int64_t
                           .world_size = e->comm->size,
                           .rows = rows,
                           .data_rows = e->data_rows,
-                          .copies = !e->backend->host_memory,
-                          .side_lane = ls_engine_side_lane(e->config, e->backend),
-                          .fuses = e->backend,
+                          .backend = e->backend,
                           .table = e->table};
 }
 

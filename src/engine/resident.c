@@ -22,8 +22,7 @@ static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int worl
                                .kind = LS_STEP_TRAIN,
                                .world_size = world_size,
                                .data_rows = room->rows,
-                               .copies = room->copies,
-                               .side_lane = room->side_lane};
+                               .backend = room->backend};
   ls_status_t status = ls_step_lower(ctx, &spec, &step);
   if (status != LS_OK) return status;
   ls_program_fit(&step.program, &fit);
@@ -54,7 +53,8 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
                    "data.resident: true: %" PRId64 " samples are too many for row numbers of 32 bits",
                    room->rows);
   if (demanded && room->free_bytes > 0 && bytes > room->free_bytes) return does_not_fit(ctx, room, bytes);
-  if (!demanded && (!room->copies || room->rows > INT32_MAX || bytes > room->free_bytes / PART_OF_MEMORY))
+  if (!demanded &&
+      (room->backend->host_memory || room->rows > INT32_MAX || bytes > room->free_bytes / PART_OF_MEMORY))
     return LS_OK;
   if (room->free_bytes > 0) {
     ls_status_t status = step_bytes(ctx, config, world_size, room, &need_bytes);

@@ -77,9 +77,7 @@ static int threads_of(const ls_planner_t *p, int devices) {
 /* Decides as training will, with a device to itself. Demanded residency is not refused here, even if it may
  * not fit. */
 static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
-  ls_engine_room_t room = {.copies = !p->backend->host_memory,
-                           .side_lane = ls_engine_side_lane(config, p->backend),
-                           .rows = p->data_rows};
+  ls_engine_room_t room = {.backend = p->backend, .rows = p->data_rows};
   config->data.resident = p->config->data.resident;
   bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;
@@ -124,9 +122,7 @@ static ls_status_t lower(const ls_planner_t *p, ls_candidate_t *c, const ls_conf
                                .world_size = c->devices,
                                .rows = rows,
                                .data_rows = c->data_rows,
-                               .copies = !p->backend->host_memory,
-                               .side_lane = ls_engine_side_lane(config, p->backend),
-                               .fuses = p->backend};
+                               .backend = p->backend};
   ls_step_t step;
   ls_status_t status = ls_step_lower(p->ctx, &spec, &step);
   if (status != LS_OK) return status;

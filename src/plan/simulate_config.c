@@ -17,6 +17,10 @@ static int64_t data_rows(const ls_config_t *config) {
   return data->resident == LS_RESIDENT_TRUE && data->kind == LS_DATA_SYNTHETIC ? data->samples : 0;
 }
 
+/* A device with memory of its own. It has no kernels that a pass could use, and no side lane: what that brings, only
+ * timing tells. */
+static const ls_backend_t simulated = {.name = "simulated"};
+
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                          ls_program_t *program) {
   ls_config_t config = *(const ls_config_t *)user;
@@ -31,7 +35,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
                                .world_size = ranks,
                                .rows = as_training ? 0 : (rows + parts - 1) / parts,
                                .data_rows = data_rows(&config),
-                               .copies = true}; /* no side lane: what it brings, only timing tells */
+                               .backend = &simulated};
   ls_status_t status = ls_step_lower(ctx, &spec, &step);
   if (status != LS_OK) return status;
   ls_graph_destroy(step.graph);

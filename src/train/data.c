@@ -5,9 +5,7 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
   ls_engine_t *e = &t->engine;
   const ls_device_ops_t *device = e->backend->device;
-  ls_engine_room_t room = {.copies = !e->backend->host_memory,
-                           .side_lane = ls_engine_side_lane(t->config, e->backend),
-                           .rows = t->dataset->rows};
+  ls_engine_room_t room = {.backend = e->backend, .rows = t->dataset->rows};
   ls_status_t status = LS_OK;
   int64_t used_bytes = 0, total_bytes = 0;
   if (!t->training || t->dataset->mapped)

@@ -157,10 +157,11 @@ static void what_cannot_be_is_said(void **state) {
 /* A batch of 4096 in three micro-batches of up to 1366 rows: rank 999 of 1000 has one row of each, not two. */
 static void ranks_have_the_rows_of_training(void **state) {
   setting_t s = {.c = *state};
+  const ls_backend_t device = {.name = "device"};
   prepare(&s, "train.accumulate=3");
   for (int rank = 0; rank < 1000; rank += 333) {
     const ls_step_spec_t spec = {
-        .config = s.config, .kind = LS_STEP_TRAIN, .rank = rank, .world_size = 1000, .copies = true};
+        .config = s.config, .kind = LS_STEP_TRAIN, .rank = rank, .world_size = 1000, .backend = &device};
     ls_program_t program;
     ls_step_t step;
     ls_fit_t simulated, trained;

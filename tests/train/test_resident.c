@@ -139,7 +139,8 @@ static void test_what_a_trainer_has(void **state) {
 static int64_t choose(ls_ctx_t *ctx, const char *resident, bool copies, int64_t rows, int64_t free_bytes,
                       ls_status_t want) {
   ls_config_t *config = parse(ctx, resident);
-  ls_engine_room_t room = {.copies = copies, .rows = rows, .free_bytes = free_bytes};
+  const ls_backend_t backend = {.name = "device", .host_memory = !copies};
+  ls_engine_room_t room = {.backend = &backend, .rows = rows, .free_bytes = free_bytes};
   int64_t data_rows = -1;
   ls_ctx_clear(ctx);
   assert_int_equal(ls_engine_resident(ctx, config, 2, &room, &data_rows), want);
@@ -152,8 +153,13 @@ static int64_t step_bytes(ls_ctx_t *ctx, int64_t rows) {
   ls_config_t *config = parse(ctx, "auto");
   ls_step_t step;
   ls_fit_t fit;
-  const ls_step_spec_t spec = {
-      .config = config, .kind = LS_STEP_TRAIN, .world_size = 2, .rows = 8, .data_rows = rows, .copies = true};
+  const ls_backend_t device = {.name = "device"};
+  const ls_step_spec_t spec = {.config = config,
+                               .kind = LS_STEP_TRAIN,
+                               .world_size = 2,
+                               .rows = 8,
+                               .data_rows = rows,
+                               .backend = &device};
   assert_int_equal(ls_step_lower(ctx, &spec, &step), LS_OK);
   ls_program_fit(&step.program, &fit);
   ls_step_release(&step);

@@ -26,9 +26,8 @@ typedef struct {
   ls_step_t step;
 } net_t;
 
-/* backend: its streams decide on the side lane; copies: the device has memory of its own. */
 static void open_net_on(net_t *n, const char *model, const char *train, const char *parallel,
-                        const ls_backend_t *backend, bool copies) {
+                        const ls_backend_t *backend) {
   char text[TEXT_BYTES];
   snprintf(text, sizeof text,
            "model: {%s}\ndata: {kind: synthetic, samples: 64}\ntrain: {steps: 1, %s}\nparallel: {%s}\n",
@@ -36,11 +35,8 @@ static void open_net_on(net_t *n, const char *model, const char *train, const ch
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
   ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config);
   assert_string_equal(ls_ctx_error(n->ctx), "");
-  const ls_step_spec_t spec = {.config = n->config,
-                               .kind = LS_STEP_TRAIN,
-                               .world_size = 1,
-                               .copies = copies,
-                               .side_lane = ls_engine_side_lane(n->config, backend)};
+  const ls_step_spec_t spec = {
+      .config = n->config, .kind = LS_STEP_TRAIN, .world_size = 1, .backend = backend};
   assert_int_equal(ls_step_lower(n->ctx, &spec, &n->step), LS_OK);
   assert_int_equal(ls_program_check(&n->step.program), LS_OK);
 }
@@ -49,7 +45,8 @@ static void open_net_on(net_t *n, const char *model, const char *train, const ch
 static void open_net(net_t *n, const char *model, const char *train, const char *parallel, bool copies) {
   ls_backend_t backend = double_capture;
   backend.side_bytes = copies ? 1 : 0;
-  open_net_on(n, model, train, parallel, &backend, copies);
+  backend.host_memory = !copies;
+  open_net_on(n, model, train, parallel, &backend);
 }
 
 static void close_net(net_t *n) {
@@ -166,7 +163,7 @@ static void what_is_said_is_what_is_lowered(void **state) {
     ls_ctx_t *ctx = ls_ctx_create(count_words, NULL);
     open_net_on(&n,
                 "input: [3], loss: mse, layers: [{dense: {units: 4, activation: relu}}, {dense: {units: 2}}]",
-                TRAIN, "side_lane: on", &backend, true);
+                TRAIN, "side_lane: on", &backend);
     said = 0;
     ls_engine_say_unused(ctx, n.config, &backend);
     assert_int_equal(said, !sides);
