@@ -1,15 +1,12 @@
 /* What the passes fuse_norm, fuse_scale and align_classes find, and that gradients keep their bits. */
-#include "graph/ops/ops.h"
-#include "graph/pass/pass.h"
-
 #include <string.h>
 
 #include "unit.h"
 
 #include "fixture.h"
-#include "run_graph.h"
+#include "passes.h"
 
-enum { ROWS = 3, POSITIONS = 4, CHANNELS = 5, VALUES_MAX = 1000 };
+enum { ROWS = 3, POSITIONS = 4, CHANNELS = 5 };
 
 static bool has_all(const void *backend, const char *op, ls_dtype_t low) {
   (void)low;
@@ -72,13 +69,6 @@ static void squeeze(ls_graph_t *g) {
   assert_int_equal(ls_graph_backward(g, loss, -1), LS_OK);
 }
 
-static int count_ops(const ls_graph_t *g, const ls_op_t *op) {
-  int count = 0;
-  for (int n = 0; n < g->node_count; n++)
-    count += g->nodes[n].op == op;
-  return count;
-}
-
 static void test_norms_take_in_what_is_behind_them(void **state) {
   ls_graph_t *g = ((fixture_t *)*state)->graph;
   network(g);
@@ -112,51 +102,16 @@ static void test_no_norm_is_fused_without_leave(void **state) {
   assert_int_equal(g->node_count, nodes);
 }
 
-/* Every parameter's gradient and the loss, one behind the other. */
-static int values(ls_ctx_t *ctx, void (*make)(ls_graph_t *), bool fuse, float *to) {
-  ls_graph_t *g;
-  int count = 0;
-  assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
-  make(g);
-  if (fuse) assert_int_equal(ls_graph_run_passes(g, &all), LS_OK);
-  void **memory = graph_memory(g);
-  for (int id = 0; id < g->tensor_count; id++)
-    for (int64_t k = 0; g->tensors[id].producer < 0 && k < ls_shape_count(&g->tensors[id].shape); k++)
-      if (g->tensors[id].shape.dtype == LS_I32)
-        ((int32_t *)memory[id])[k] = (int32_t)k;
-      else
-        ((float *)memory[id])[k] = 0.3f * (float)((k * 7 + id * 5) % 11 - 5);
-  for (int n = 0; n < g->node_count; n++)
-    run_node(g, n, memory);
-  for (int id = 0; id < g->tensor_count; id++) {
-    const ls_graph_tensor_t *t = &g->tensors[id];
-    if (t->role != LS_ROLE_PARAM_GRAD && strcmp(t->name, "loss") != 0) continue;
-    int64_t size = ls_shape_count(&t->shape);
-    assert_true(count + size <= VALUES_MAX);
-    memcpy(to + count, memory[id], (size_t)size * sizeof *to);
-    count += (int)size;
-  }
-  graph_memory_free(g, memory);
-  ls_graph_destroy(g);
-  return count;
-}
-
-static void same_bits(ls_ctx_t *ctx, void (*make)(ls_graph_t *), int expected) {
-  static float apart[VALUES_MAX], fused[VALUES_MAX];
-  int count = values(ctx, make, false, apart);
-  assert_int_equal(count, expected);
-  assert_int_equal(values(ctx, make, true, fused), count);
-  for (int k = 0; k < count; k++)
-    if (memcmp(&apart[k], &fused[k], sizeof *apart) != 0)
-      fail_msg("value %d: %g apart, %g fused", k, (double)apart[k], (double)fused[k]);
-}
-
 static void test_fused_norms_keep_the_bits(void **state) {
-  same_bits(((fixture_t *)*state)->ctx, network, 4 * CHANNELS * (CHANNELS + 3) + 1);
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  network(g);
+  passes_keep_bits(g, &all, 4 * CHANNELS * (CHANNELS + 3) + 1);
 }
 
 static void test_fused_scales_keep_the_bits(void **state) {
-  same_bits(((fixture_t *)*state)->ctx, squeeze, CHANNELS * (CHANNELS + 1) + 1);
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  squeeze(g);
+  passes_keep_bits(g, &all, CHANNELS * (CHANNELS + 1) + 1);
 }
 
 /* Two layers whose logits have CLASSES columns, seen as positions of samples, as flat samples and as rows on their way
@@ -197,7 +152,9 @@ static void test_rows_of_logits_are_whole(void **state) {
 }
 
 static void test_whole_rows_of_logits_keep_the_bits(void **state) {
-  same_bits(((fixture_t *)*state)->ctx, classes, (CHANNELS + CLASSES) * (CHANNELS + 1) + 1);
+  ls_graph_t *g = ((fixture_t *)*state)->graph;
+  classes(g);
+  passes_keep_bits(g, &all, (CHANNELS + CLASSES) * (CHANNELS + 1) + 1);
 }
 
 /* Another reader of logits expects as many columns as classes. */
