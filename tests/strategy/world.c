@@ -2,6 +2,7 @@
  * sum, in any order, is a multiple of a power of two that fits 24 bits. */
 
 #include "world.h"
+#include "engine/engine.h"
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 #include "support/threads.h"
@@ -113,19 +114,19 @@ typedef struct {
   ls_device_t *device;
   ls_run_t *run;
   rank_result_t *result;
-  int64_t rows; /* of a micro-batch */
+  ls_engine_share_t share;
 } worker_t;
 
 /* Micro-batch `unit` of the run, counted from its first step. */
 static void fill_slot(worker_t *w, int unit) {
   const job_t *job = w->job;
   int slot = unit % job->input_slots, step = unit / job->accumulate;
-  int64_t first = w->rows * (unit % job->accumulate);
+  int64_t first = w->share.first + w->share.stride * (unit % job->accumulate);
   float *x = ls_run_input(w->run, "x", slot), *target = ls_run_input(w->run, "target", slot);
   float *weight = ls_run_input(w->run, "weight", slot);
-  for (int64_t i = 0; i < w->rows; i++) {
-    bool valid = first + i < w->result->count;
-    int64_t sample = w->result->first + first + i;
+  for (int64_t i = 0; i < w->share.rows; i++) {
+    int64_t sample = first + i;
+    bool valid = sample < job->samples;
     for (int64_t c = 0; c < INPUTS; c++)
       x[i * INPUTS + c] = valid ? network_x(step, sample, c) : 0;
     for (int64_t c = 0; c < OUTPUTS; c++)
@@ -133,11 +134,8 @@ static void fill_slot(worker_t *w, int unit) {
     weight[i] = valid && (job->only < 0 || job->only == sample) ? job->weight : 0;
     if (step == job->nan_step && sample == 3 && valid) x[i * INPUTS] = NAN;
   }
-  *(ls_step_params_t *)ls_run_input(w->run, "step", slot) =
-      (ls_step_params_t){.seed = 42,
-                         .position = (uint64_t)(step * job->samples + w->result->first + first),
-                         .lr = job->lr,
-                         .dloss = 1};
+  *(ls_step_params_t *)ls_run_input(w->run, "step", slot) = (ls_step_params_t){
+      .seed = 42, .position = (uint64_t)(step * job->samples + first), .lr = job->lr, .dloss = 1};
 }
 
 /* Adds the times of the micro-batch that was waited for. */
@@ -174,7 +172,8 @@ static ls_status_t run_steps(worker_t *w) {
   if (status) return status;
   if (stats) memcpy(w->result->stats, stats, sizeof(w->result->stats));
   if (job->evaluate)
-    return ls_run_read(w->run, "output", 0, w->result->output, (size_t)(w->rows * OUTPUTS) * sizeof(float));
+    return ls_run_read(w->run, "output", 0, w->result->output,
+                       (size_t)(w->share.rows * OUTPUTS) * sizeof(float));
   return LS_OK;
 }
 
@@ -220,31 +219,24 @@ static bool has_none(const void *backend, const char *op, ls_dtype_t low) {
 static void lower_rank(worker_t *w, int rank) {
   const job_t *job = w->job;
   rank_result_t *result = w->result;
-  ls_share(job->samples, rank, job->world_size, &result->first, &result->count);
-  w->rows = (result->count + job->accumulate - 1) / job->accumulate;
-  if (job->reproducible) {
-    int64_t shards = job->accumulate * job->world_size;
-    w->rows = (job->samples + shards - 1) / shards;
-    result->first = rank * job->accumulate * w->rows;
-    result->count = job->samples - result->first;
-    if (result->count < 0) result->count = 0;
-    if (result->count > job->accumulate * w->rows) result->count = job->accumulate * w->rows;
-  }
-  if (w->rows < 1) w->rows = 1;
-  network_make_of(w->ctx, w->rows, job, &w->graph);
+  const ls_config_t config = {
+      .train = {.batch = job->samples, .accumulate = job->accumulate},
+      .parallel = {.reproducible = job->reproducible, .shards = job->accumulate * job->world_size},
+      .optimizer = {.name = job->adam ? LS_OPTIM_ADAM : LS_OPTIM_SGD,
+                    .lr = job->lr,
+                    .momentum = job->momentum,
+                    .beta1 = 0.9,
+                    .beta2 = 0.999,
+                    .eps = 1e-8}};
+  ls_engine_share(&config, rank, job->world_size, &w->share);
+  network_make_of(w->ctx, w->share.rows, job, &w->graph);
   const ls_pass_context_t passes = {.has = has_none, .low = job->low};
   assert_int_equal(ls_graph_run_passes(w->graph, &passes), LS_OK);
   assert_int_equal(ls_state_table_create(w->ctx, w->graph, &w->table), LS_OK);
   assert_true(w->table->layout->total <= PARAMS_MAX);
   result->param_count = w->table->layout->total;
-  ls_optim_config_t config = {.name = job->adam ? LS_OPTIM_ADAM : LS_OPTIM_SGD,
-                              .lr = job->lr,
-                              .momentum = job->momentum,
-                              .beta1 = 0.9,
-                              .beta2 = 0.999,
-                              .eps = 1e-8};
   ls_optim_rule_t optim;
-  ls_optim_rule(&config, job->clip, &optim);
+  ls_optim_rule(&config.optimizer, job->clip, &optim);
   if (job->low == LS_F16) optim.control_attrs.i[0] = job->good_steps ? job->good_steps : LS_SCALE_STEPS;
   ls_lower_t in = {.graph = w->graph,
                    .state = w->table,

@@ -44,7 +44,6 @@ typedef struct {
   float param[PARAMS_MAX], initial[PARAMS_MAX], grad[PARAMS_MAX];
   float stats[LS_STATS_COUNT]; /* of the last step */
   float output[SAMPLES_MAX * OUTPUTS];
-  int64_t first, count; /* its rows */
   int64_t parts_ns[LS_PHASE_STEP_COUNT], step_ns;
 } rank_result_t;
 
