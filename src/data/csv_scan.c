@@ -138,6 +138,17 @@ ls_status_t ls_csv_scan_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   return end_cell(s, cell);
 }
 
+char *ls_csv_cell_text(ls_arena_t *arena, const ls_csv_cell_t *cell) {
+  char *name = ls_arena_strndup(arena, cell->text, cell->len), *to = name;
+  if (!name || !cell->doubled) return name;
+  for (const char *from = name; *from; from++) {
+    *to++ = *from;
+    if (from[0] == '"' && from[1] == '"') from++;
+  }
+  *to = '\0';
+  return name;
+}
+
 bool ls_csv_is_gap(const ls_csv_cell_t *cell) {
   static const char *const texts[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
   for (int i = 0; i < LS_COUNT(texts); i++)

@@ -1,0 +1,42 @@
+/* The columns of a CSV file: what its header names, and which of them become columns of a matrix. */
+#ifndef LS_DATA_CSV_COLUMNS_H
+#define LS_DATA_CSV_COLUMNS_H
+
+#include "data/csv_scan.h"
+#include "data/number.h"
+
+typedef struct {
+  ls_csv_cell_t cell;
+  const char *name, *shown; /* as shown in messages */
+  bool except;              /* used by the caller for something else */
+  bool named;               /* requested by name: a date in it is an error, not a reason to leave it out */
+  int64_t place;            /* column of the matrix, -1 = left out */
+  /* Columns of the matrix and one more, of the parts of its dates; 0 = left out. */
+  int64_t part[LS_DATE_PARTS];
+  bool dated; /* one of them is not */
+} ls_csv_column_t;
+
+typedef struct {
+  /* Set by the caller: an empty arena for names; whether, without names, columns of dates become parts. */
+  ls_arena_t arena;
+  bool dates;
+  ls_csv_column_t *column;
+  int64_t count;  /* of the file */
+  int64_t chosen; /* of the matrix */
+  int64_t after;  /* the column found last, and one more */
+} ls_csv_columns_t;
+
+/* Reads the header. Call release after a failure, too. */
+ls_status_t ls_csv_columns_read(ls_csv_scan_t *scan, ls_csv_columns_t *columns);
+void ls_csv_columns_release(ls_csv_columns_t *columns);
+/* Chooses the columns named in `want`, whose names a checkpoint gives if `trained`, and marks those in `except` (NULL:
+ * none) as the caller's. */
+ls_status_t ls_csv_columns_choose(const ls_csv_scan_t *scan, ls_csv_columns_t *columns,
+                                  const ls_strings_t *want, bool trained, const ls_strings_t *except);
+/* Without names: every column except the excluded ones and those whose first cell is a date. Looks at the first row
+ * without consuming it. */
+ls_status_t ls_csv_columns_by_first_row(const ls_csv_scan_t *scan, ls_csv_columns_t *columns);
+/* The chosen columns' names in the order of the matrix: pointers, then the texts, one block (ls_free). */
+ls_status_t ls_csv_columns_names(ls_ctx_t *ctx, const ls_csv_columns_t *columns, char ***names);
+
+#endif
