@@ -8,6 +8,12 @@
 
 enum { GRAPH_VALUES_MAX = 1000 };
 
+/* A backend with a kernel for each op. */
+static inline bool has_all(const void *backend, const char *op, ls_dtype_t low) {
+  (void)backend, (void)op, (void)low;
+  return true;
+}
+
 static inline int count_ops(const ls_graph_t *g, const ls_op_t *op) {
   int count = 0;
   for (int n = 0; n < g->node_count; n++)

@@ -6,13 +6,6 @@
 #include "fixture.h"
 #include "passes.h"
 
-static bool has_all(const void *backend, const char *op, ls_dtype_t low) {
-  (void)low;
-  (void)backend;
-  (void)op;
-  return true;
-}
-
 static bool has_that(const void *backend, const char *op, ls_dtype_t low) {
   (void)low;
   return strcmp(backend, op) == 0;

@@ -8,11 +8,6 @@
 
 enum { ROWS = 3, WIDTH = 6, BLOCKS = 2 };
 
-static bool has_all(const void *backend, const char *op, ls_dtype_t low) {
-  (void)backend, (void)op, (void)low;
-  return true;
-}
-
 static ls_tensor_id_t vector(ls_graph_t *g, const char *name) {
   return ls_graph_param(g, name, LS_SHAPE(LS_F32, WIDTH), (ls_init_t){0});
 }
