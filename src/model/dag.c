@@ -130,11 +130,16 @@ static ls_status_t size_layer(ls_layer_reader_t *r, int i) {
         r->ctx, LS_ERR_CONFIG, from_place(entry, 0),
         "model.layers.%s: it takes whole numbers, which only the model's input has: `from: input`",
         layer->kind->name);
-  char why[LS_LAYER_WHY_BYTES];
-  if (layer->kind->takes && !layer->kind->takes(layer->options, sample, layer->from_count, why))
+  char why[LS_LAYER_WHY_BYTES], all[LS_LAYER_FROM_MAX * (LS_SHAPE_TEXT_BYTES + 2)] = "";
+  if (layer->kind->takes && !layer->kind->takes(layer->options, sample, layer->from_count, why)) {
+    for (int k = 0; k < layer->from_count; k++) {
+      strcat(all, k > 0 ? ", " : "");
+      strcat(all, sample_text(&sample[k], a));
+    }
     return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
-                      "model.layers.%s: %s; the layer before gives %s", layer->kind->name, why,
-                      sample_text(&sample[0], a));
+                      "model.layers.%s: %s; the layer%s before give%s %s", layer->kind->name, why,
+                      LS_PLURAL(layer->from_count), layer->from_count == 1 ? "s" : "", all);
+  }
   layer->sample = layer->kind->shape(layer->options, sample, layer->from_count);
   r->site[i].sized = ls_shape_count(&layer->sample) <= LS_SAMPLE_MAX;
   if (r->site[i].sized) return LS_OK;

@@ -62,30 +62,64 @@ const ls_layer_kind_t ls_kind_multiply = {.section = &multiply_section,
                                           .shape = ls_layer_same_shape,
                                           .build = multiply_build};
 
-static const ls_section_t concat_section = {"model.layers.concat", NULL, 0,
-                                            "Joins the elements of several layers.", &ls_layer_section};
+typedef struct {
+  ls_layer_common_t common;
+  int over;
+} concat_t;
+LS_LAYER_FITS(concat_t);
+
+static const ls_option_t concat_rows[] = {
+    LS_OPTION(concat_t, over, .change = LS_CHANGE_MODEL, .initial = "all", .choices = ls_over_names,
+              .help =
+                  "What is joined. all: all elements of each layer, as one row. last: the last dimension, "
+                  "such as the channels of images, at every position; all other dimensions are equal."),
+};
+static const ls_section_t concat_section =
+    LS_LAYER_SECTION("concat", concat_rows, "Joins the elements of several layers.");
+
+static bool concat_takes(const void *options, const ls_shape_t *sample, int count,
+                         char why[LS_LAYER_WHY_BYTES]) {
+  const concat_t *o = options;
+  bool good = true;
+  for (int i = 1; i < count && o->over == LS_OVER_LAST; i++) {
+    ls_shape_t alike = sample[i];
+    if (alike.rank == sample->rank) alike.dim[alike.rank - 1] = sample->dim[alike.rank - 1];
+    good = good && ls_shape_equal(&alike, sample);
+  }
+  snprintf(why, LS_LAYER_WHY_BYTES, "over: last: all that is joined is alike but for its last dimension");
+  return good;
+}
 
 static ls_shape_t concat_shape(const void *options, const ls_shape_t *sample, int count) {
-  (void)options;
-  ls_shape_t shape = LS_SHAPE(LS_F32, 0);
-  for (int i = 0; i < count; i++)
-    shape.dim[0] += ls_shape_count(&sample[i]);
+  const concat_t *o = options;
+  ls_shape_t shape = ls_layer_over(o->over, sample);
+  for (int i = 1; i < count; i++) {
+    const ls_shape_t x = ls_layer_over(o->over, &sample[i]);
+    shape.dim[shape.rank - 1] += x.dim[x.rank - 1];
+  }
   return shape;
 }
 
+/* As (rows x positions, last dimension). */
 static ls_tensor_id_t concat_build(ls_layer_builder_t *b, const void *options) {
-  (void)options;
+  const concat_t *o = options;
+  const ls_shape_t sample = concat_shape(options, b->sample, b->in_count);
+  const int64_t positions = ls_shape_count(&sample) / sample.dim[sample.rank - 1];
   ls_tensor_id_t y = -1;
   for (int i = 0; i < b->in_count; i++) {
-    const ls_shape_t flat = ls_layer_over(LS_OVER_ALL, &b->sample[i]);
-    const ls_tensor_id_t in[] = {y, ls_layer_as(b, b->in[i], &flat)};
+    const ls_shape_t x = ls_layer_over(o->over, &b->sample[i]);
+    const ls_attrs_t rows = {.i = {2, b->rows * positions, x.dim[x.rank - 1]}};
+    const ls_tensor_id_t in[] = {y, x.rank == 1
+                                        ? ls_layer_as(b, b->in[i], &x)
+                                        : ls_graph_op(b->graph, &ls_op_reshape, &rows, 1, &b->in[i], NULL)};
     y = i == 0 ? in[1] : ls_graph_op(b->graph, &ls_op_concat, NULL, 2, in, NULL);
   }
-  return y;
+  return ls_layer_as(b, y, &sample);
 }
 
 const ls_layer_kind_t ls_kind_concat = {.section = &concat_section,
                                         .name = "concat",
                                         .joins = true,
+                                        .takes = concat_takes,
                                         .shape = concat_shape,
                                         .build = concat_build};
