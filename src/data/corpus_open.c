@@ -57,10 +57,26 @@ int ls_corpus_guess(const ls_corpus_file_t *f) {
 
 /* ---- token files ---- */
 
+/* A header of llm.c in a version of its own. */
+static bool is_later(const ls_view_t *view, llmc_t *header) {
+  if (view->size < LS_CORPUS_HEADER_BYTES) return false;
+  memcpy(header, view->bytes, sizeof *header);
+  bool later = false;
+  for (int i = 0; i < LS_COUNT(llmc_kinds); i++)
+    later = later || header->magic == llmc_kinds[i].magic;
+  return later;
+}
+
 ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, ls_corpus_file_t *f) {
   llmc_t header;
   ls_dtype_t found;
   size_t one = ls_dtype_bytes(dtype), skip = 0;
+  if (!is_llmc(&f->view, &header, &found) && is_later(&f->view, &header))
+    return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                   "%s: its header is llm.c's of version %" PRId32
+                   ", which lockstep does not know: write the tokens "
+                   "anew, or without the header",
+                   f->path, header.version);
   if (is_llmc(&f->view, &header, &found)) {
     skip = LS_CORPUS_HEADER_BYTES;
     if (found != dtype)

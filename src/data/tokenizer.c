@@ -167,6 +167,7 @@ static ls_status_t unsupported(const ls_tokenizer_t *t, const char *what, const 
 static bool is_set(const json_t *object, const char *key) {
   const json_t *value = json_object_get(object, key);
   return value && !json_is_null(value) && !json_is_false(value) &&
+         !(json_is_number(value) && json_number_value(value) == 0) &&
          !(json_is_string(value) && !*json_string_value(value));
 }
 
@@ -175,6 +176,8 @@ static ls_status_t check_kind(const ls_tokenizer_t *t, const json_t *root) {
   static const char *const features[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
                                          "byte_fallback", "ignore_merges"};
   const json_t *model = json_object_get(root, "model"), *cut = json_object_get(root, "pre_tokenizer");
+  const json_t *list = json_object_get(cut, "pretokenizers");
+  if (strcmp(type_of(cut), "Sequence") == 0 && json_array_size(list) == 1) cut = json_array_get(list, 0);
   if (!json_is_object(model)) return ls_fail(t->ctx, LS_ERR_DATA, "%s: it has no model", t->owner);
   /* Files before 2020 do not name it. */
   if (json_object_get(model, "type") && strcmp(type_of(model), "BPE") != 0)
@@ -251,6 +254,11 @@ static ls_status_t take_added(ls_tokenizer_t *t, const json_t *added) {
     const char *text = ls_arena_strdup(&t->arena, json_string_value(json_object_get(one, "content")));
     if (!text) return LS_ERR_MEMORY;
     int32_t id = (int32_t)json_integer_value(json_object_get(one, "id"));
+    const token_t *token = &t->token[id];
+    if (token->text && (token->bytes != strlen(text) || memcmp(token->text, text, token->bytes) != 0))
+      return ls_fail(t->ctx, LS_ERR_DATA,
+                     "%s: added token '%s' has number %" PRId32 ", which another one has", t->owner,
+                     LS_SHOWN(text), id);
     t->added[i] = (added_t){text, strlen(text), id};
     t->token[id] = (token_t){text, strlen(text)};
     t->begins[(unsigned char)*text] = true;

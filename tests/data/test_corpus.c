@@ -269,6 +269,8 @@ static void what_cannot_be_read_is_refused(void **state) {
              *bytes = file_make("b", "some\xfftext\n", 10);
   const char *odd = file_make("odd.bin", "abcdefghijk", 11), *zero = file_make("z", "some\n\n\0 text", 11);
   const char *cut = counting_file("cut.bin", LS_U16, (const char *)header, sizeof header, 0, 100);
+  static const int32_t newer[256] = {20240520, 2, 100};
+  const char *other = counting_file("new.bin", LS_U16, (const char *)newer, sizeof newer, 0, 100);
   const char *tokens = counting_file("t.bin", LS_U16, "", 0, 250, 12), *empty = file_make("e", "", 0);
   ls_data_want_t few = want, one = want, real = want;
   few.outputs = 8;
@@ -280,6 +282,8 @@ static void what_cannot_be_read_is_refused(void **state) {
           "11 bytes are no whole number of tokens of 2 bytes");
   refused(&said, (ls_data_config_t){.path = cut}, want, LS_ERR_DATA,
           "promises 101 tokens of 2 bytes, but 200 bytes");
+  refused(&said, (ls_data_config_t){.path = other}, want, LS_ERR_UNSUPPORTED,
+          "its header is llm.c's of version 2");
   refused(&said, (ls_data_config_t){.path = cut, .tokens = LS_TOKENS_I32}, want, LS_ERR_DATA,
           "set data.tokens, or --type, to u16");
   refused(&said, (ls_data_config_t){.path = tokens}, want, LS_ERR_DATA,

@@ -148,6 +148,8 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
        LS_ERR_UNSUPPORTED, "added token's option is lstrip"},
       {"", "[]", "\"added_tokens\": [{\"id\": -1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
        "the number of token '<m>'"},
+      {"", "[]", "\"added_tokens\": [{\"id\": 1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
+       "added token '<m>' has number 1, which another one has"},
       {"", "[]", "\"added_tokens\": [{\"id\": 3}], ", LS_ERR_DATA, "added token 0 (from 0) has no content"},
       {"", "[\"a d\"]", "", LS_ERR_DATA, "merge 0 (from 0) is of 'd', which is not in the vocabulary"},
       {"", "[\"a b\", \"a b\"]", "", LS_ERR_DATA, "merge 1 (from 0) is there twice"},
@@ -191,6 +193,20 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
     assert_int_equal(status, made ? cases[i].status : whole[i - LS_COUNT(cases)].status);
     assert_int_equal(ls_ctx_error_count(said.ctx), 1);
   }
+  said_close(&said);
+}
+
+static void a_sequence_of_one_and_no_dropout_are_plain(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_tokenizer_t *t;
+  static const char json[] =
+      "{\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}]}, "
+      "\"model\": {\"dropout\": 0.0, \"vocab\": {" ALL_BYTES "}, \"merges\": [\"a b\"]}}";
+  if (ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
+  assert_tokens(&said, t, "abc", "3 2");
+  ls_tokenizer_close(t);
   said_close(&said);
 }
 
@@ -241,6 +257,7 @@ int main(void) {
       cmocka_unit_test(merges_go_by_rank_then_from_the_left),
       cmocka_unit_test(a_long_word_takes_no_long_time),
       cmocka_unit_test(what_gives_other_tokens_is_refused_by_name),
+      cmocka_unit_test(a_sequence_of_one_and_no_dropout_are_plain),
       cmocka_unit_test(bytes_and_characters),
       cmocka_unit_test(memory_may_run_out),
   };
