@@ -3,6 +3,7 @@
 #include "model/layer.h"
 #include "model/names.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -196,6 +197,31 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
                     ls_nearest_text(model->preset, ls_preset_names, nearest));
 }
 
+/* Options that would change nothing, because the loss or the samples are of another kind. */
+static ls_status_t check_use(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_model_config_t *model) {
+  const int64_t ids = ls_model_ids(model);
+  const struct {
+    const char *key, *needs;
+    bool useless;
+  } rows[] = {
+      {"label_smoothing", "loss: cross-entropy",
+       model->label_smoothing > 0 && model->loss != LS_LOSS_CROSS_ENTROPY},
+      {"huber_delta", "loss: huber", model->huber_delta != 1 && model->loss != LS_LOSS_HUBER},
+      {"ignore", "classes of positions: loss: cross-entropy and a last layer [T, classes]",
+       model->ignore != -1 && ls_model_positions(model) == 0},
+      {"pad", "tokens: only a network that begins with an embedding of samples [T] has padding",
+       model->pad >= 0 && (ids == 0 || model->input.count != 1)},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    if (rows[i].useless)
+      return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, rows[i].key)->place, "model.%s goes with %s",
+                        rows[i].key, rows[i].needs);
+  if (model->pad < ids) return LS_OK;
+  return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, "pad")->place,
+                    "model.pad: %" PRId64 " is no token of the embedding, whose rows are 0 to %" PRId64,
+                    model->pad, ids - 1);
+}
+
 ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
                            ls_model_config_t *out) {
   static const char *const nested[] = {"layers", NULL};
@@ -208,11 +234,7 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
   else if (!is_given(map, "preset"))
     status = ls_worse(ls_worse(status, check_sizes(ctx, map, &model)),
                       parse_own(ctx, arena, map, options, &model));
-  if (status == LS_OK && model.pad >= 0 && (ls_model_ids(&model) == 0 || model.input.count != 1))
-    status =
-        ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, "pad")->place,
-                   "model.pad: the samples are no tokens; only a network that begins with an embedding of "
-                   "samples [T] has padding");
+  if (status == LS_OK) status = check_use(ctx, map, &model);
   if (status == LS_OK) *out = model;
   return status;
 }

@@ -224,14 +224,16 @@ static void test_what_padding_cannot_do_is_refused(void **state) {
   static const struct {
     const char *model, *says;
   } bad[] = {
-      {"input: [4], pad: 0, layers: [dense: {units: 3}]", "model.pad: the samples are no tokens"},
+      {"input: [4], pad: 0, layers: [dense: {units: 3}]", "model.pad goes with tokens"},
       {"input: [4], pad: 0, layers: [embedding: {size: 9, units: 4}, global_pool: {kind: max}, dense: "
        "{units: 3}]",
-       "global_pool: max does not know model.pad"},
+       ":1:91: model.layers.global_pool: max does not know model.pad"},
+      {"input: [4], pad: 9, layers: [embedding: {size: 9, units: 4}, global_pool: {}, dense: {units: 3}]",
+       "model.pad: 9 is no token of the embedding, whose rows are 0 to 8"},
       {"input: [4], pad: 0, layers: [embedding: {size: 9, units: 4}, lstm: {units: 2, bidirectional: true}, "
        "dense: "
        "{units: 3}]",
-       "bidirectional: the way back would begin in the padding of model.pad"},
+       ":1:91: model.layers.lstm: bidirectional: the way back would begin in the padding of model.pad"},
       {"input: [4, 4, 6], layers: [group_norm: {groups: 4}, global_pool: {}, dense: {units: 3}]",
        "4 groups do not divide the 6 channels"},
   };

@@ -288,6 +288,11 @@ static bool global_pool_takes(const void *options, const ls_shape_t *sample, int
   return false;
 }
 
+static const char *global_pool_unpadded(const void *options) {
+  const global_pool_t *o = options;
+  return o->kind == GLOBAL_MAX ? "max does not know model.pad; use mean, first or last" : NULL;
+}
+
 static ls_shape_t global_pool_shape(const void *options, const ls_shape_t *sample, int count) {
   (void)options, (void)count;
   return LS_SHAPE(LS_F32, sample->dim[sample->rank - 1]);
@@ -299,11 +304,6 @@ static ls_tensor_id_t global_pool_build(ls_layer_builder_t *b, const void *optio
   const ls_shape_t line = LS_SHAPE(LS_F32, image.dim[0] * image.dim[1], image.dim[2]),
                    one = LS_SHAPE(LS_F32, line.dim[1]);
   const ls_tensor_id_t padded[] = {b->in[0], ls_layer_lengths(b)};
-  if (padded[1] >= 0 && o->kind == GLOBAL_MAX) {
-    b->graph->status = ls_fail(b->graph->ctx, LS_ERR_UNSUPPORTED,
-                               "global_pool: max does not know model.pad; use mean, first or last");
-    return -1;
-  }
   if (padded[1] >= 0 && o->kind != GLOBAL_FIRST) {
     const ls_attrs_t last = {.i = {o->kind == GLOBAL_LAST}};
     return ls_graph_op(b->graph, &ls_op_pool_valid, &last, 2, padded, NULL);
@@ -326,5 +326,6 @@ static ls_tensor_id_t global_pool_build(ls_layer_builder_t *b, const void *optio
 const ls_layer_kind_t ls_kind_global_pool = {.section = &global_pool_section,
                                              .name = "global_pool",
                                              .takes = global_pool_takes,
+                                             .unpadded = global_pool_unpadded,
                                              .shape = global_pool_shape,
                                              .build = global_pool_build};

@@ -83,6 +83,14 @@ static bool takes_sequence(const void *options, const ls_shape_t *sample, int co
   return false;
 }
 
+static const char *recurrent_unpadded(const void *options) {
+  const recurrent_t *o = options;
+  return o->bidirectional
+             ? "bidirectional: the way back would begin in the padding of model.pad; leave out one of the "
+               "two"
+             : NULL;
+}
+
 static ls_shape_t recurrent_shape(const void *options, const ls_shape_t *sample, int count) {
   (void)count;
   const recurrent_t *o = options;
@@ -139,11 +147,6 @@ static ls_tensor_id_t add_stack(ls_layer_builder_t *b, const recurrent_t *o, con
   const int64_t t = b->sample->dim[0];
   const ls_attrs_t end = {.i = {1}};
   ls_tensor_id_t x = ls_layer_as(b, b->in[0], b->sample), y[2] = {-1, -1}, lengths = ls_layer_lengths(b);
-  if (lengths >= 0 && o->bidirectional) {
-    b->graph->status = ls_fail(b->graph->ctx, LS_ERR_UNSUPPORTED,
-                               "bidirectional: the way back would begin in the padding of model.pad");
-    return -1;
-  }
   for (int l = 0; l < o->layers; l++) {
     for (int d = 0; d < directions_of(o); d++, param += cell->params)
       y[d] = add_chain(b, cell, x, param, d);
@@ -171,6 +174,7 @@ const ls_layer_kind_t ls_kind_lstm = {.section = &lstm_section,
                                       .name = "lstm",
                                       .params = lstm_params,
                                       .takes = takes_sequence,
+                                      .unpadded = recurrent_unpadded,
                                       .shape = recurrent_shape,
                                       .build = lstm_build};
 
@@ -178,5 +182,6 @@ const ls_layer_kind_t ls_kind_gru = {.section = &gru_section,
                                      .name = "gru",
                                      .params = gru_params,
                                      .takes = takes_sequence,
+                                     .unpadded = recurrent_unpadded,
                                      .shape = recurrent_shape,
                                      .build = gru_build};
