@@ -63,11 +63,19 @@ static void emit_silu(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
   ls_onnx_op2(o, "Mul", x, ls_onnx_op1(o, "Sigmoid", x, ls_onnx_temp(o)), out);
 }
 
+static const char *row_means(ls_onnx_t *o, const char *in) {
+  const int64_t axis = -1;
+  ls_onnx_attr_ints(o, "axes", 1, &axis);
+  return ls_onnx_op1(o, "ReduceMean", in, ls_onnx_temp(o));
+}
+
+/* onnxruntime takes the variance from the mean of squares, which loses its digits far from 0: the mean is subtracted before. */
 static void emit_layer_norm(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const char *x = ls_onnx_in(o, n, 0), *apart = ls_onnx_op2(o, "Sub", x, row_means(o, x), ls_onnx_temp(o));
   ls_onnx_attr_int(o, "axis", -1);
   ls_onnx_attr_float(o, "epsilon", n->attrs.f[0]);
   ls_onnx_node(o, "LayerNormalization", 3,
-               (const char *const[]){ls_onnx_in(o, n, 0), ls_onnx_in(o, n, 1), ls_onnx_in(o, n, 2)}, out);
+               (const char *const[]){apart, ls_onnx_in(o, n, 1), ls_onnx_in(o, n, 2)}, out);
 }
 
 static void emit_softmax(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
@@ -281,12 +289,6 @@ static const char *constants(ls_onnx_t *o, const char *name, int64_t count, floa
 
 static void emit_fill(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
   constants(o, out, n->attrs.i[0], (float)n->attrs.f[0]);
-}
-
-static const char *row_means(ls_onnx_t *o, const char *in) {
-  const int64_t axis = -1;
-  ls_onnx_attr_ints(o, "axes", 1, &axis);
-  return ls_onnx_op1(o, "ReduceMean", in, ls_onnx_temp(o));
 }
 
 /* Of a group, all elements of a sample are one row. */

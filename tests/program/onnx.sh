@@ -34,6 +34,7 @@ one shared '6' mse '{dense: {name: a, units: 6, activation: gelu}}, {dense: {uni
 one image '8 7 3' cross-entropy '{conv2d: {filters: 4, stride: 2, activation: relu}}, {conv2d: {filters: 8, groups: 4, dilation: 2, bias: false, activation: gelu}},
   {pool: {padding: same}}, {pool: {kind: average, size: 3, stride: 1, padding: 1}}, {dense: {units: 3}}'
 one grouped '8 7 3' cross-entropy '{conv2d: {filters: 6, kernel: 5, padding: valid, activation: tanh}}, {group_norm: {groups: 3}}, {dense: {units: 3}}'
+one far-norm '9 2' cross-entropy '{layer_norm: {over: last}}, {dense: {units: 3}}' # of two values that are nearly equal
 one joined '6 5 3' cross-entropy '{conv2d: {name: a, filters: 4, activation: tanh}}, {conv2d: {name: b, from: input, kernel: 1, filters: 7}},
   {concat: {name: j, from: [a, input, b], over: last}}, {conv2d: {filters: 2, activation: silu}}, {dense: {units: 3}}'
 one lstm-layers '6 4' cross-entropy '{lstm: {units: 5, layers: 2, bidirectional: true, dropout: 0.1}}, {dense: {units: 4, over: last, activation: tanh}}, {global_pool: {kind: mean}}, {dense: {units: 3}}'
