@@ -41,7 +41,8 @@ extern "C" {
   X(LS_ERR_COMM, -300, 9, "communication between ranks failed")                                              \
   X(LS_ERR_TIMEOUT, -301, 9, "a wait between ranks passed its deadline")                                     \
   X(LS_ERR_INTERRUPTED, -302, 130, "interrupted")                                                            \
-  X(LS_ERR_AGAIN, -303, 75, "a limit of safety ended the run: --resume goes on")
+  X(LS_ERR_AGAIN, -303, 75, "a limit of safety ended the run: --resume goes on")                             \
+  X(LS_ERR_DIFFER, -304, 7, "the ranks' parameters differ, and no majority says whose are right")
 
 typedef enum {
 #define LS_STATUS_ENUM(name, value, exit_code, text) name = value,

@@ -18,7 +18,7 @@ static const cli_extra_t extra[] = {
     {"--keep", "DIR", "Keep what the runs wrote in this folder: DIR/KIND-SEED."},
     {NULL, NULL, NULL}};
 
-enum { SEEDS_MAX = 10000, SAVES = 10, SETS = 8, HASH_BYTES = 64, TEXT_BYTES = 256 };
+enum { SEEDS_MAX = 10000, SAVES = 10, KEPT = 2, HASH_BYTES = 64, TEXT_BYTES = 256 };
 
 /* One run, as it came out. */
 typedef struct {
@@ -75,7 +75,8 @@ static int train(chaos_t *c, const char *dir, bool supervised, bool resume, cons
     argv[n++] = "--set";
     argv[n++] = c->args->sets[i];
   }
-  const char *const sets[] = {where, shows, c->steps ? saves : NULL, c->steps ? replicas : NULL};
+  const char *keep = c->config->checkpoint.keep < KEPT ? "train.checkpoint.keep=2" : NULL;
+  const char *const sets[] = {where, shows, keep, c->steps ? saves : NULL, c->steps ? replicas : NULL};
   for (int i = 0; i < LS_COUNT(sets); i++)
     if (sets[i]) {
       argv[n++] = "--set";

@@ -191,7 +191,8 @@ ls_status_t ls_network_run(ls_network_t *n, double seconds) {
   n->seen.loss_first = r.train_loss_first;
   n->seen.loss = r.train_loss;
   n->seen.finite = status != LS_ERR_NONFINITE && r.skipped_steps == 0;
-  const bool named = status == LS_ERR_DEVICE, other = status == LS_ERR_COMM && !ls_ctx_error(n->ctx)[0];
+  const bool named = status == LS_ERR_DEVICE || status == LS_ERR_DIFFER,
+             other = status == LS_ERR_COMM && !ls_ctx_error(n->ctx)[0];
   if (!named && !other && status != LS_OK && status != LS_ERR_INTERRUPTED && status != LS_ERR_NONFINITE)
     return status;
   result_t own = {.loss = r.train_loss, .judged = named || other, .wrong = named};

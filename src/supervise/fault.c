@@ -100,6 +100,7 @@ static ls_fault_kind_t kind_of_status(ls_status_t status) {
               {LS_ERR_TIMEOUT, LS_FAULT_DEADLINE},
               {LS_ERR_IO, LS_FAULT_EXIT},
               {LS_ERR_DEVICE, LS_FAULT_EXIT},
+              {LS_ERR_DIFFER, LS_FAULT_EXIT},
               {LS_ERR_INTERNAL, LS_FAULT_EXIT},
               {LS_ERR_COMM, LS_FAULT_EXIT}};
   for (int i = 0; i < LS_COUNT(rows); i++)
@@ -195,7 +196,8 @@ void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int coun
     fault->kind = !any_began(look, count) && refusal(end->code) ? LS_FAULT_REFUSED : LS_FAULT_EXIT;
   }
   if (fault->rank >= 0) fault->at = look[fault->rank];
-  if (fault->kind == LS_FAULT_NONFINITE) fault->rank = -1; /* all ranks see the same sum */
+  if (fault->kind == LS_FAULT_NONFINITE || fault->at.error == LS_ERR_DIFFER)
+    fault->rank = -1; /* all ranks see the same */
 }
 
 void ls_fault_of_gpu(int rank, const ls_page_look_t *look, ls_fault_t *fault) {

@@ -39,15 +39,16 @@ static ls_status_t judge(ls_trainer_t *t, const hash_t *hash) {
     snprintf(names + used, sizeof names - used, "%s%d", others++ ? ", " : "", r);
   }
   if (others == 0) return LS_OK;
-  bool own = !right || strcmp(hash[comm->rank], right) != 0;
-  if (own)
-    ls_fail(
-        t->ctx, LS_ERR_DEVICE,
-        right ? "after step %lld the parameters of rank%s %s differ from those of the other ranks: memory or "
-                "arithmetic of its device went wrong since the last comparison"
-              : "after step %lld the ranks' parameters differ, and no majority says whose are right%s%s",
-        (long long)t->step, right && others > 1 ? "s" : "", right ? names : "");
-  return own ? LS_ERR_DEVICE : LS_ERR_COMM;
+  if (!right)
+    return ls_fail(t->ctx, LS_ERR_DIFFER,
+                   "after step %lld the ranks' parameters differ, and no majority says whose are right",
+                   (long long)t->step);
+  if (strcmp(hash[comm->rank], right) == 0) return LS_ERR_COMM;
+  return ls_fail(
+      t->ctx, LS_ERR_DEVICE,
+      "after step %lld the parameters of rank%s %s differ from those of the other ranks: memory or "
+      "arithmetic of its device went wrong since the last comparison",
+      (long long)t->step, others > 1 ? "s" : "", names);
 }
 
 ls_status_t ls_trainer_compare_replicas(ls_trainer_t *t) {

@@ -92,7 +92,7 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
 ls_status_t ls_trainer_prune(ls_trainer_t *t, int64_t step);
 
 /* replicas.c. LS_ERR_DEVICE on the ranks whose parameters differ from those of most (reported by them), LS_ERR_COMM on
- * the others. Nothing to do where ranks share the parameters. Collective. */
+ * the others; LS_ERR_DIFFER on all (reported) where no majority agrees. Nothing to do where ranks share the parameters. Collective. */
 ls_status_t ls_trainer_compare_replicas(ls_trainer_t *t);
 
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */

@@ -19,6 +19,9 @@ fi
   fail "chaos: exit code $?: $(cat "$work/err" "$work/chaos.json")"
 [ "$(field "$work/chaos.json" right)" = 3 ] || fail "$(cat "$work/chaos.json")"
 grep -q '"noticed_s": [0-9]' "$work/chaos.json" || fail "no delay in $(cat "$work/chaos.json")"
+# a configuration that keeps one checkpoint has none left after that is spoiled; of two ranks nobody can say which one is wrong
+"$program" chaos "$work/c.yaml" --ranks 2 --kinds spoil,nan,flip --seeds 2 --set train.checkpoint.keep=1 --set train.batch=360 \
+  >"$work/out" 2>"$work/err" || fail "two ranks, one checkpoint: $(cat "$work/out" "$work/err")"
 # a_rank_that_dies_before_it_was_watched: a single rank did its steps and died between two looks; the launcher was blamed
 "$program" chaos "$work/c.yaml" --ranks 1 --kinds kill,exit --seeds 4 --set model.layers='[{dense: {units: 4}}]' --set train.batch=4 \
   >"$work/out" 2>"$work/err" || fail "a rank that dies at once: $(cat "$work/out" "$work/err")"

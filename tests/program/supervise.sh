@@ -143,6 +143,12 @@ same_bits
 # shellcheck disable=SC2086 # words
 cured flip flip 1 exit 'rank 1 of 3' 360 $large
 grep -q 'the parameters of rank 1 differ from those of the other ranks' "$work/err" || fail "flip: $(cat "$work/err")"
+# of two ranks nobody can say which one is wrong: the first one that spoke was blamed
+# shellcheck disable=SC2086 # words
+supervised two $large --ranks 2
+want=$(field "$work/two.json" params_xxh3)
+# shellcheck disable=SC2086 # words
+cured flips flip 0 exit "the ranks' parameters differ, and no majority says whose are right; step" 360 $large --ranks 2
 want=$calm
 
 # a checkpoint that was altered is passed over

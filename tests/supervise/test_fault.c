@@ -149,6 +149,7 @@ static void the_first_cause_is_found(void **state) {
        0}, /* rank 0 had mpirun end the others */
       {{.code = 10, .dead_rank = 2}, 2, LS_ERR_MEMORY, LS_FAULT_MEMORY, 2},
       {{.code = 8, .dead_rank = 0}, 0, LS_ERR_NONFINITE, LS_FAULT_NONFINITE, -1},
+      {{.code = 7, .dead_rank = 1}, 1, LS_ERR_DIFFER, LS_FAULT_EXIT, -1}, /* one of two was blamed */
       {{.code = 6, .dead_rank = 0}, 0, LS_ERR_MISMATCH, LS_FAULT_REFUSED, 0},
       {{.code = 137, .dead_rank = -1, .launcher_first = true}, -1, LS_OK, LS_FAULT_LAUNCHER, -1},
       {{.code = 137, .signal = SIGKILL, .dead_rank = -1}, -1, LS_OK, LS_FAULT_LAUNCHER, -1},
