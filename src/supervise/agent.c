@@ -62,8 +62,8 @@ static ls_status_t read_settings(agent_t *a) {
   a->settings.page_dir = begin[1];
   a->settings.token_file = begin[2];
   bool read_all = lines == 3 && rest &&
-                  sscanf(rest, "%d %d %d %d", &a->settings.port, &a->settings.host, &a->settings.ranks,
-                         &a->settings.silent_ms) == 4 &&
+                  sscanf(rest, "%d %d %d %d %d", &a->settings.port, &a->settings.host, &a->settings.life,
+                         &a->settings.ranks, &a->settings.silent_ms) == 5 &&
                   strlen(a->settings.token) == LS_WEB_TOKEN_BYTES - 1 && a->settings.ranks > 0 &&
                   a->settings.silent_ms > 0;
   if (read_all) return LS_OK;
@@ -338,7 +338,8 @@ static ls_status_t run(agent_t *a) {
     a->poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};
   a->poll[SUPERVISOR].fd = a->wire.fd;
   a->poll[STDIN].fd = STDIN_FILENO;
-  ls_wire_send(&a->wire, a->settings.token, "hello %d %d", LS_WIRE_VERSION, a->settings.host);
+  ls_wire_send(&a->wire, a->settings.token, "hello %d %d %d", LS_WIRE_VERSION, a->settings.host,
+               a->settings.life);
   status = check_shared(a);
   if (status == LS_OK) status = open_page(a);
   if (status == LS_OK && ls_wire_send(&a->wire, a->settings.token, "ready")) serve(a);

@@ -14,7 +14,7 @@
 typedef struct {
   const char *token;
   const char *address; /* of the supervisor; "-": where ssh came from */
-  int port, host, ranks, silent_ms;
+  int port, host, life, ranks, silent_ms;
   const char *page_dir;
   const char *token_file; /* the host can read it if it sees the run's directory */
 } ls_agent_settings_t;

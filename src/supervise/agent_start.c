@@ -74,8 +74,8 @@ ls_status_t ls_agent_start(ls_ctx_t *ctx, const ls_supervise_t *spec, const ls_a
   const int error = start(ctx, spec, s->host, program, pipes[0], &errors);
   if (error ==
       0) /* before this end of the pipe is closed: an agent that has ended already is then noticed by its stderr */
-    dprintf(pipes[1], "%s %s %d %d %d %d\n%s\n%s\n", s->token, address_for(spec, s->host, own), s->port,
-            s->host, s->ranks, s->silent_ms, s->page_dir, s->token_file);
+    dprintf(pipes[1], "%s %s %d %d %d %d %d\n%s\n%s\n", s->token, address_for(spec, s->host, own), s->port,
+            s->host, s->life, s->ranks, s->silent_ms, s->page_dir, s->token_file);
   close(pipes[0]);
   if (error != 0) {
     close(pipes[1]);

@@ -41,6 +41,7 @@ struct ls_hosts {
   ls_page_t *page;
   ls_rings_t *rings; /* copies of the hosts'; NULL: none */
   const ls_places_t *places;
+  int life;      /* counted from 1 */
   bool fitted;   /* all hosts of a life were ready once */
   bool ending;   /* a host that comes now is told to end */
   int questions; /* how many were asked: the number of the newest */
@@ -158,6 +159,7 @@ static ls_status_t start_host(ls_hosts_t *h, host_t *host, int64_t now_ns) {
   const ls_agent_settings_t settings = {.token = h->token,
                                         .port = ls_listener_port(h->listener),
                                         .host = (int)(host - h->host),
+                                        .life = h->life,
                                         .ranks = ls_page_ranks(h->page),
                                         .silent_ms = (int)(h->silent_ns / 1000000) + 1,
                                         .page_dir = h->page_dir,
@@ -184,6 +186,7 @@ ls_status_t ls_hosts_begin(ls_hosts_t *h, const ls_places_t *places, ls_page_t *
   h->places = places;
   h->serve_ns = h->heartbeat_ns = now_ns;
   h->ending = false;
+  h->life++;
   snprintf(h->environment, sizeof h->environment, "%s=/dev/shm/lockstep-%d-%llx", LS_AGENT_ENVIRONMENT,
            (int)getpid(), (unsigned long long)now_ns);
   h->page_dir = strchr(h->environment, '=') + 1;
@@ -206,9 +209,11 @@ int ls_hosts_fd(const ls_hosts_t *h) {
 
 /* ---- messages of agents ---- */
 
+/* An agent may have been on its way when its life ended because another host was lost. */
 static void connect_host(ls_hosts_t *h, ls_hello_t *hello, int64_t now_ns) {
   char reason[LS_FAULT_WORDS_BYTES];
-  if (hello->host < 0 || hello->host >= h->count || h->host[hello->host].state != STARTED) {
+  const bool late = hello->version == LS_WIRE_VERSION && hello->life != h->life;
+  if (late || hello->host < 0 || hello->host >= h->count || h->host[hello->host].state != STARTED) {
     ls_wire_close(&hello->wire);
     return;
   }

@@ -86,7 +86,9 @@ static bool identify(ls_listener_t *l, unidentified_t *place, int64_t now_ns, in
   const char *message;
   if (place->wire.fd < 0) return false;
   const ls_wire_received_t received = ls_wire_receive(&place->wire, l->token, &message);
-  if (received == LS_WIRE_MESSAGE && sscanf(message, "hello %d %d", &hello->version, &hello->host) == 2) {
+  hello->life = 0;
+  if (received == LS_WIRE_MESSAGE &&
+      sscanf(message, "hello %d %d %d", &hello->version, &hello->host, &hello->life) >= 2) {
     hello->wire = place->wire;
     place->wire.fd = -1;
     return true;

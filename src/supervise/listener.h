@@ -17,8 +17,8 @@ void ls_listener_watch(const ls_listener_t *listener, int fd);
 
 /* An agent's first message, and its connection. */
 typedef struct {
-  int version, host; /* host: unchecked */
-  ls_wire_t wire;    /* becomes the caller's */
+  int version, host, life; /* host: unchecked; life: as in its settings */
+  ls_wire_t wire;          /* becomes the caller's */
 } ls_hello_t;
 /* The next agent that has identified itself; false: there is none at the moment. Connections that stay silent for
  * `silent_ns` are closed, messages without the token are logged. */

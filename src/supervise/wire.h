@@ -2,7 +2,7 @@
  * run, a space and a message. A line without the token, or one longer than LS_WIRE_BYTES, is refused whole. Inside supervise.
  *
  *   agent to supervisor                         supervisor to agent
- *   hello VERSION HOST   its first message      beat             it is alive; the agent answers beat
+ *   hello VERSION HOST LIFE  its first message  beat             it is alive; the agent answers beat
  *   refuse REASON        it cannot begin        pause            stops the host's ranks (Ctrl-Z)
  *   ready                its page is open       continue         lets them go on
  *   rank ..              what a rank shows      abort            ends the collectives in which the host's devices wait
@@ -19,7 +19,7 @@
 #include "monitor/ring.h"
 #include "monitor/web.h"
 
-enum { LS_WIRE_VERSION = 5, LS_WIRE_BYTES = 1024, LS_WIRE_SPEEDS = 20 };
+enum { LS_WIRE_VERSION = 6, LS_WIRE_BYTES = 1024, LS_WIRE_SPEEDS = 20 };
 
 typedef struct {
   int fd;               /* non-blocking; -1: closed */

@@ -41,7 +41,7 @@ static int begin(void **state) {
   }
   close(stdin_pipe[0]);
   agent_stdin = stdin_pipe[1];
-  dprintf(agent_stdin, "%s 127.0.0.1 %d 0 %d 60000\n%s\n%s\n", token, port, RANKS, page_dir, token_file);
+  dprintf(agent_stdin, "%s 127.0.0.1 %d 0 1 %d 60000\n%s\n%s\n", token, port, RANKS, page_dir, token_file);
   struct pollfd connection = {.fd = listener, .events = POLLIN};
   poll(&connection, 1, -1);
   wire.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);

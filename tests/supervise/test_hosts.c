@@ -39,12 +39,15 @@ static void hear(void *user, ls_log_level_t level, const char *message) {
   snprintf(said, sizeof said, "%s", message);
 }
 
+static int starts; /* of the hosts */
+
 static int begin(void **state) {
   char *text = NULL, path[64];
   size_t size;
   (void)state;
   config = (ls_supervise_config_t){.start_s = 60, .host_s = host_s};
   said[0] = '\0';
+  starts = 1;
   if (!(ctx = ls_ctx_create(hear, NULL))) return -1;
   snprintf(folder, sizeof folder, "/tmp/lockstep-hosts-XXXXXX");
   if (!mkdtemp(folder)) return -1;
@@ -87,7 +90,7 @@ static int come(void) {
 
 static void introduce(int host) {
   agent[host].fd = come();
-  assert_true(ls_wire_send(&agent[host], token, "hello %d %d", LS_WIRE_VERSION, host));
+  assert_true(ls_wire_send(&agent[host], token, "hello %d %d %d", LS_WIRE_VERSION, host, starts));
   assert_true(ls_wire_send(&agent[host], token, "ready"));
 }
 
@@ -99,6 +102,24 @@ static void all_hosts_that_come_at_once_are_taken(void **state) {
   ls_hosts_serve(hosts, ls_clock_ns());
   assert_false(ls_hosts_lost(hosts, &fault));
   assert_true(ls_hosts_ready(hosts));
+}
+
+/* It was taken for the next life's, and lost when it ended, as if a second host had failed. */
+static void an_agent_that_comes_after_its_life_is_not_the_next_one_s(void **state) {
+  ls_fault_t fault;
+  (void)state;
+  introduce(0); /* is not served before the life ends: the other host is lost */
+  ls_wire_close(&agent[0]);
+  ls_hosts_end(hosts);
+  assert_int_equal(ls_hosts_begin(hosts, &spec.places, page, NULL), LS_OK);
+  starts++;
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_false(ls_hosts_lost(hosts, &fault));
+  for (int i = 0; i < HOSTS; i++)
+    introduce(i);
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_true(ls_hosts_ready(hosts));
+  assert_false(ls_hosts_lost(hosts, &fault));
 }
 
 static void strangers_that_say_nothing_keep_hosts_out_for_a_second_at_most(void **state) {
@@ -249,6 +270,7 @@ static void a_host_that_refuses_counts_as_lost_once_all_were_ready(void **state)
       ls_wire_close(&agent[i]);
     ls_hosts_end(hosts);
     assert_int_equal(ls_hosts_begin(hosts, &spec.places, page, NULL), LS_OK);
+    starts++;
   }
   assert_true(ls_hosts_lost(hosts, &fault));
   assert_int_equal(fault.kind, LS_FAULT_HOST);
@@ -333,6 +355,7 @@ static void a_link_local_address_is_this_machine_on_its_own_interface_alone(void
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(all_hosts_that_come_at_once_are_taken, begin, end),
+      cmocka_unit_test_setup_teardown(an_agent_that_comes_after_its_life_is_not_the_next_one_s, begin, end),
       cmocka_unit_test_setup_teardown(strangers_that_say_nothing_keep_hosts_out_for_a_second_at_most, begin,
                                       end),
       cmocka_unit_test_setup_teardown(a_host_that_answers_too_late_or_never_spoils_no_later_question, begin,
