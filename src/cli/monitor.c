@@ -330,6 +330,8 @@ static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *address = args->extra[MONITOR_ADDRESS] ? args->extra[MONITOR_ADDRESS] : "127.0.0.1";
   ls_status_t status =
       cli_args_whole(ctx, &cli_monitor, args, MONITOR_PORT, 0, UINT16_MAX, PORT_USUAL, &port);
+  if (status == LS_OK && (args->extra[MONITOR_ONCE] || args->json))
+    status = ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep monitor: --web goes without --once and --json");
   if (status == LS_OK && !ls_monitor_is_address(address))
     status =
         ls_fail(ctx, LS_ERR_ARGUMENT,

@@ -19,6 +19,7 @@ expect 2 'from 0 to 65535, not "70000"' monitor "$seen" --web --port 70000
 rm -f "$seen/web.token"
 expect 2 '\-\-address takes an IPv4 address such as 127.0.0.1, not "nowhere"' monitor "$seen" --web --address nowhere
 [ ! -e "$seen/web.token" ] || fail "a refused address has made a token"
+expect 2 'without --once and --json' monitor "$seen" --web --once
 expect 2 '\-\-address takes an IPv4 address' monitor "$work/none" --web --address ::1
 serve() {
   : >"$work/url"
