@@ -23,8 +23,9 @@ struct ls_stress_file {
 };
 
 static ls_status_t no_space(ls_ctx_t *ctx, const char *dir, int64_t want_bytes, int64_t free_bytes) {
-  return ls_fail(ctx, LS_ERR_NO_SPACE, "%s: %.1f MB asked for, %.1f MB free; name a smaller size, DIR:SIZE",
-                 dir, 1e-6 * (double)want_bytes, 1e-6 * (double)free_bytes);
+  return ls_fail(ctx, LS_ERR_NO_SPACE,
+                 "%s: %.1f MB asked for, %.1f MB free; name a smaller size, DIR:SIZE, or another folder", dir,
+                 1e-6 * (double)want_bytes, 1e-6 * (double)free_bytes);
 }
 
 /* Not every file system knows files without a name. */

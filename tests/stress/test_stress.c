@@ -194,6 +194,10 @@ static void rules(void **state) {
   ls_stress_device_t d = device_of(1, 1, 0);
   d.memory.used_bytes = 789;
   assert_int_equal(judged(d), LS_BELOW);
+  d.memory.before_bytes = 799, d.memory.used_bytes = 815;
+  assert_int_equal(judged(d), LS_BELOW);
+  d.memory.before_bytes = 850, d.memory.used_bytes = 866; /* others use more than what was asked for */
+  assert_int_equal(judged(d), LS_SOUND);
   d = device_of(1, 1, 0);
   d.throttle_reasons = 0x4; /* a power cap is what full load meets */
   assert_int_equal(judged(d), LS_SOUND);
