@@ -22,6 +22,9 @@ grep -q '"noticed_s": [0-9]' "$work/chaos.json" || fail "no delay in $(cat "$wor
 # a configuration that keeps one checkpoint has none left after that is spoiled; of two ranks nobody can say which one is wrong
 "$program" chaos "$work/c.yaml" --ranks 2 --kinds spoil,nan,flip --seeds 2 --set train.checkpoint.keep=1 --set train.batch=360 \
   >"$work/out" 2>"$work/err" || fail "two ranks, one checkpoint: $(cat "$work/out" "$work/err")"
+# a run of tiny steps was over before the supervisor's signal had come back to its ranks
+"$program" chaos "$work/c.yaml" --ranks 2 --kinds mpirun,preempt,interrupt --seeds 2 --set train.batch=4 --set model.layers='[{dense: {units: 4}}]' \
+  >"$work/out" 2>"$work/err" || fail "tiny steps: $(cat "$work/out" "$work/err")"
 # a_rank_that_dies_before_it_was_watched: a single rank did its steps and died between two looks; the launcher was blamed
 "$program" chaos "$work/c.yaml" --ranks 1 --kinds kill,exit --seeds 4 --set model.layers='[{dense: {units: 4}}]' --set train.batch=4 \
   >"$work/out" 2>"$work/err" || fail "a rank that dies at once: $(cat "$work/out" "$work/err")"
