@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,18 +30,21 @@ static ls_rings_t *map(ls_ctx_t *ctx, int fd, int ranks) {
   return NULL;
 }
 
-/* Sparse: only what ranks write takes room. */
+/* Takes its room at once: a rank that wrote to a part for which the disk has no room later would be ended by SIGBUS. */
 ls_status_t ls_rings_create(ls_ctx_t *ctx, const char *dir, int ranks, ls_rings_t **rings) {
   char *path = ls_path_join(ctx, dir, LS_RING_NAME);
   if (!path) return LS_ERR_MEMORY;
   unlink(path);
   int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   ls_status_t status = LS_OK;
-  if (fd < 0 || ftruncate(fd, (off_t)((size_t)ranks * sizeof(ls_ring_t))) != 0)
+  const int error = fd < 0 ? errno : posix_fallocate(fd, 0, (off_t)((size_t)ranks * sizeof(ls_ring_t)));
+  errno = error;
+  if (error != 0)
     status = ls_fail_errno(ctx, "%s: cannot be made", path);
   else if (!(*rings = map(ctx, fd, ranks)))
     status = ls_fail_errno(ctx, "%s: cannot be mapped into memory", path);
   if (fd >= 0) close(fd);
+  if (error != 0 && fd >= 0) unlink(path);
   ls_free(path);
   return status;
 }

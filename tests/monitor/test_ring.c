@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "unit.h"
 
@@ -57,6 +58,17 @@ static void the_newest_of_many_collectives_are_there(void **state) {
   ls_rings_close(other);
 }
 
+/* The file was sparse: on a full disk a rank's first collective ended it by SIGBUS. */
+static void its_room_is_taken_when_it_is_made(void **state) {
+  char path[128];
+  struct stat info;
+  (void)state;
+  snprintf(path, sizeof path, "%s/%s", folder, LS_RING_NAME);
+  assert_int_equal(stat(path, &info), 0);
+  assert_int_equal(info.st_size, RANKS * sizeof(ls_ring_t));
+  assert_true(info.st_blocks * 512 >= info.st_size);
+}
+
 static void the_rank_that_has_not_come_is_found(void **state) {
   (void)state;
   ls_ring_differ_t d;
@@ -107,6 +119,7 @@ static void what_is_no_entry_is_passed_over(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(its_room_is_taken_when_it_is_made, setup, teardown),
       cmocka_unit_test_setup_teardown(the_newest_of_many_collectives_are_there, setup, teardown),
       cmocka_unit_test_setup_teardown(the_rank_that_has_not_come_is_found, setup, teardown),
       cmocka_unit_test_setup_teardown(a_group_is_waited_for_by_its_members_alone, setup, teardown),
