@@ -77,6 +77,7 @@ bool ls_fault_hang(const ls_supervise_config_t *config, const ls_usual_t *usual,
   fault->kind = LS_FAULT_HANG;
   fault->rank = worst;
   fault->at = look[worst];
+  fault->at.since_ns = max(look[worst].since_ns, begin_ns);
   fault->stopped = stopped[worst];
   fault->budget_ns = ls_fault_budget_ns(config, usual, look[worst].phase);
   fault->collective = waits ? entered : 0;

@@ -110,6 +110,22 @@ static void a_hang_names_the_rank_that_the_others_wait_for(void **state) {
   assert_true(fault.stopped);
 }
 
+/* A rank that had never shown itself had "shown nothing" since the machine was started, for hours. */
+static void a_rank_that_never_began_is_counted_from_the_life_s_begin(void **state) {
+  (void)state;
+  ls_fault_t fault = {.rank = -1};
+  const ls_usual_t usual = {0};
+  const bool none[RANKS] = {0};
+  const ls_page_look_t look[RANKS] = {{.phase = LS_PAGE_NONE}};
+  char text[512];
+  assert_true(
+      ls_fault_hang(&config, &usual, look, none, RANKS, 26000 * second_ns, 26301 * second_ns, &fault));
+  fault.noticed_ns = 26301 * second_ns;
+  ls_fault_text(&fault, RANKS, text, sizeof text);
+  assert_string_equal(text,
+                      "rank 0 of 3 has shown nothing for 301 s (it may take 300 s); step 0, phase none");
+}
+
 static void ranks_that_wait_for_a_save_have_its_budget(void **state) {
   (void)state;
   ls_fault_t fault;
@@ -441,6 +457,7 @@ int main(void) {
       cmocka_unit_test(a_step_is_bounded_by_what_came_before_it),
       cmocka_unit_test(a_save_or_an_evaluation_does_not_count_as_a_step),
       cmocka_unit_test(a_hang_names_the_rank_that_the_others_wait_for),
+      cmocka_unit_test(a_rank_that_never_began_is_counted_from_the_life_s_begin),
       cmocka_unit_test(ranks_that_wait_for_a_save_have_its_budget),
       cmocka_unit_test(the_first_cause_is_found),
       cmocka_unit_test(the_evidence_counts_not_the_order_in_which_ends_are_seen),
