@@ -145,7 +145,8 @@ static void read_report(const ls_inject_kind_t *kind, const char *dir, double st
   o->again_s = json_is_number(first) ? json_number_value(first) - struck_s : NAN;
   bool known = cause && (!strcmp(cause, ls_fault_name(kind->cause)) ||
                          (kind->also && !strcmp(cause, ls_fault_name(kind->also))));
-  o->cause = kind->cause == LS_FAULT_NONE ? !fault || kind->ends : known && named;
+  const bool over = kind->ends && !fault && o->exit_code == 0; /* before its ranks agreed to end */
+  o->cause = kind->cause == LS_FAULT_NONE ? !fault || kind->ends : over || (known && named);
   json_decref(json);
   ls_free(path);
 }
@@ -251,17 +252,36 @@ static ls_status_t one_kind(chaos_t *c, const ls_inject_kind_t *kind, int64_t se
 
 /* ---- the command ---- */
 
-/* Whether --kinds names it; without --kinds whether it can happen to so many ranks and hosts. */
-static bool wanted(const char *names, const ls_inject_kind_t *kind, const ls_parallel_config_t *parallel) {
-  bool alone =
-      parallel->ranks == 1 && (kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER ||
-                               kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_SLOW);
-  size_t len = strlen(kind->name);
+/* What the run lacks for this fault to happen to it; NULL: nothing. */
+static const char *lacks(const ls_inject_kind_t *kind, const ls_parallel_config_t *parallel) {
+  const ls_hosts_config_t *hosts = &parallel->hosts;
+  if (parallel->ranks == 1 && (kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER ||
+                               kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_SLOW))
+    return "several ranks (--ranks)";
+  if (kind->how == LS_INJECT_HOST && hosts->count < 2) return "several hosts (parallel.hosts)";
+  if (hosts->count > 0 && kind->whose != LS_INJECT_OWN && !ls_hosts_is_here(hosts->host[0].name))
+    return "this host as the first of parallel.hosts";
+  return NULL;
+}
+
+static bool is_named(const char *names, const ls_inject_kind_t *kind) {
+  const size_t len = strlen(kind->name);
   for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
     if (!strncmp(at, kind->name, len) && (at[len] == ',' || at[len] == '\0')) return true;
-  const ls_hosts_config_t *hosts = &parallel->hosts;
-  bool elsewhere = hosts->count > 0 && kind->whose != LS_INJECT_OWN && !ls_hosts_is_here(hosts->host[0].name);
-  return !names && !alone && !elsewhere && (kind->how != LS_INJECT_HOST || hosts->count > 1);
+  return false;
+}
+
+static bool wanted(const char *names, const ls_inject_kind_t *kind, const ls_parallel_config_t *parallel) {
+  return names ? is_named(names, kind) : !lacks(kind, parallel);
+}
+
+static ls_status_t check_kinds(ls_ctx_t *ctx, const char *names, const ls_parallel_config_t *parallel) {
+  for (int i = 0; i < LS_INJECT_KINDS; i++) {
+    const ls_inject_kind_t *kind = &ls_inject_kinds[i];
+    if (is_named(names, kind) && lacks(kind, parallel))
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "--kinds: %s needs %s", kind->name, lacks(kind, parallel));
+  }
+  return LS_OK;
 }
 
 static ls_status_t check_names(ls_ctx_t *ctx, const char *names) {
@@ -331,9 +351,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (config->parallel.automatic)
     status = ls_fail(ctx, LS_ERR_CONFIG,
                      "chaos needs a strategy that stays the same: run lockstep plan, and write its choice");
-  else if (args->extra[KEEP])
-    status = (c.dir = ls_path_absolute(ctx, args->extra[KEEP])) ? ls_dir_make(ctx, c.dir) : LS_ERR_MEMORY;
   else
+    status = check_kinds(ctx, args->extra[KINDS], &config->parallel);
+  if (status == LS_OK && args->extra[KEEP])
+    status = (c.dir = ls_path_absolute(ctx, args->extra[KEEP])) ? ls_dir_make(ctx, c.dir) : LS_ERR_MEMORY;
+  else if (status == LS_OK)
     status = ls_dir_temporary(ctx, "lockstep-chaos", &c.dir);
   if (status == LS_OK) status = all_kinds(&c, seeds);
   if (c.dir && !args->extra[KEEP]) ls_dir_remove(NULL, c.dir);

@@ -39,6 +39,9 @@ got=0
 grep -q 'kill, seed 7 (rank [0-2], after step [0-9]*): other bits' "$work/err" || fail "$(cat "$work/err")"
 [ -f "$work/kept/kill-7/monitor/supervise.json" ] || fail "nothing was kept"
 expect 2 'there is no fault "flood"; there are kill, segfault' chaos "$work/c.yaml" --kinds kill,flood
+# what cannot happen to such a run: it was counted as a run that did not come out right, and mpirun's was the supervisor's end
+expect 2 'kinds: mpirun needs several ranks' chaos "$work/c.yaml" --ranks 1 --kinds kill,mpirun
+expect 2 'kinds: host_lost needs several hosts' chaos "$work/c.yaml" --kinds host_lost
 expect 3 'chaos needs 30 or more' chaos "$work/c.yaml" --set train.steps=20
 for fault in "flood 0 1" "slow11x 0 1" "slow11@ 0 1" "slow0 0 1" "slow11@-5 0 1" "slow1001 0 1" "slow99999999999 0 1" \
   "slow10@10000001 0 1" "slow10@99999999999 0 1" "kill -1 1" "kill 0 -1" "kill 0 99999999999999999999" "kill 0"; do
