@@ -270,20 +270,26 @@ static void print_event(void *user, int rank, const json_t *line) {
   free(text);
 }
 
-static void print_record(const ls_viewer_t *v) {
+static void print_state(const ls_viewer_t *v, bool numbers) {
   char *text = NULL;
   size_t size_bytes;
   FILE *to = open_memstream(&text, &size_bytes);
   if (!to) return;
   put_head(to, v);
-  put_numbers(to, &ls_viewer_rank(v, 0)->newest);
+  if (numbers) put_numbers(to, &ls_viewer_rank(v, 0)->newest);
   fclose(to);
   cli_print("%s\n", text);
   free(text);
 }
 
+static bool is_silent(const ls_viewer_t *v) {
+  char state[LS_VIEWER_STATE_BYTES];
+  return strncmp(ls_viewer_state(v, state), "silent", strlen("silent")) == 0;
+}
+
 static ls_status_t follow(ls_ctx_t *ctx, screen_t *s) {
   const bool terminal = isatty(STDOUT_FILENO) == 1;
+  bool silent = is_silent(&s->view);
   double shown_t = NAN;
   cli_stop_mode(CLI_STOP_ASK); /* Ctrl-C is how one leaves */
   if (!terminal) {
@@ -294,7 +300,10 @@ static ls_status_t follow(ls_ctx_t *ctx, screen_t *s) {
     int64_t lines;
     const ls_viewer_rank_t *first = ls_viewer_rank(&s->view, 0);
     if (terminal) draw(s, true);
-    if (!terminal && first && first->any && first->newest.t > shown_t) print_record(&s->view);
+    if (!terminal && first && first->any && first->newest.t > shown_t) print_state(&s->view, true);
+    const bool was_silent = silent;
+    silent = is_silent(&s->view);
+    if (!terminal && silent && !was_silent) print_state(&s->view, false);
     shown_t = first && first->any ? first->newest.t : 0;
     if (fflush(stdout) != 0) return cli_output_lost(ctx);
     if (cli_stop_requested() || (first && first->end)) return LS_OK;
@@ -354,7 +363,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_status_t status = ls_viewer_open(ctx, args->operand[0], &s.view);
   if (status != LS_OK) return status;
   char *page = ls_path_join(ctx, s.view.dir, LS_PAGE_NAME);
-  if (page && ls_path_exists(page) && ls_page_read(ctx, s.view.dir, &s.page) != LS_OK) s.page = NULL;
+  if (page && ls_path_exists(page) && ls_page_read(NULL, s.view.dir, &s.page) != LS_OK) {
+    s.page = NULL;
+    ls_log(ctx, LS_LOG_WARN, "%s: is no page of a run's ranks; their phases are not shown", page);
+  }
   ls_free(page);
   status = ls_viewer_update(&s.view, &lines);
   if (status == LS_OK && args->json)

@@ -111,6 +111,12 @@ static ls_status_t make(ls_ctx_t *ctx, const char *dir, logs_t *logs, const char
   return status;
 }
 
+static bool any_line(const logs_t *logs) {
+  for (int i = 0; i < RANKS_MAX; i++)
+    if (logs->rank[i].lines) return true;
+  return false;
+}
+
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *dir = args->operand[0], *given = args->extra[REPORT_OUTPUT];
   ls_viewer_t view = {0};
@@ -122,6 +128,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   view.seen = take;
   view.user = logs;
   if (status == LS_OK) status = ls_viewer_update(&view, &lines);
+  if (status == LS_OK && !any_line(logs))
+    status = ls_fail(
+        ctx, LS_ERR_DATA,
+        "%s: the event logs have no line of a training: it has not begun yet, or the files are not its",
+        view.dir);
   if (status == LS_OK) status = make(ctx, view.dir, logs, output);
   ls_viewer_close(&view);
   ls_free(output);

@@ -57,15 +57,34 @@ cmp -s "$work/out" "$work/followed" || fail "monitor of a run that has ended: $(
 "$program" monitor "$seen" --json >"$work/out" || fail "monitor --json"
 [ "$(field "$work/out" state)" = "ended (ok)" ] || fail "state: $(cat "$work/out")"
 grep -q '"step": 300,$' "$work/out" || fail "no record: $(cat "$work/out")"
+# a run that was killed goes silent, which a reader of lines was never told
+"$program" train "$work/c.yaml" --quiet --set train.steps=100000000 --set monitor.dir="$work/killed" --set monitor.every_s=0.02 \
+  >/dev/null 2>&1 &
+pid=$!
+wait_until "the event log of a run to kill" test -s "$work/killed/events.jsonl"
+"$program" monitor "$work/killed" >"$work/lines" 2>"$work/err" &
+reader=$!
+wait_until "the first line" grep -qs running "$work/lines"
+kill -KILL $pid
+wait $pid 2>/dev/null || true
+wait_until "the word that the run is silent" grep -q "^$work/killed: silent for " "$work/lines"
+kill -INT $reader
+wait $reader || fail "monitor of a silent run: exit code $?"
 mkdir "$work/bad" && echo garbage >"$work/bad/events.jsonl"
 "$program" monitor "$work/bad" --once >"$work/out" || fail "monitor of a log that is none"
 grep -q "^$work/bad: the log has no record that can be read" "$work/out" || fail "$(cat "$work/out")"
+# a page that is none: said as an error, with exit code 0
+mkdir "$work/paged" && cp "$seen/events.jsonl" "$work/paged" && echo none >"$work/paged/ranks.page"
+"$program" monitor "$work/paged" --once >"$work/out" 2>"$work/err" || fail "monitor beside a page that is none"
+grep -q "^lockstep: warning: $work/paged/ranks.page: is no page of a run's ranks" "$work/err" || fail "$(cat "$work/err")"
 mkdir "$work/supervised" && ln -s "$seen" "$work/supervised/monitor"
 "$program" monitor "$work/supervised" --once | grep -q 'step 300 of 300' || fail "a folder whose monitor.dir lies in it"
 if command -v python3 >/dev/null 2>&1; then
   "$program" report "$seen" --output "$work/report.html" >"$work/out" 2>"$work/err" || fail "report: $(cat "$work/err")"
   grep -q "<title>lockstep run: $seen</title>" "$work/report.html" || fail "the report's title"
   grep -q '<dt>restarts</dt><dd>1</dd>' "$work/report.html" || fail "the report's restarts"
+  # it was exit code 7, and a message that named the report tool
+  expect 4 "^lockstep: error: $work/bad: the event logs have no line of a training" report "$work/bad"
 fi
 
 # A run is followed from outside until its end: lines, as stdout is no terminal.
