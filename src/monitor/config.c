@@ -90,6 +90,21 @@ static ls_status_t check_receivers(ls_ctx_t *ctx, const ls_doc_node_t *row, cons
   return LS_OK;
 }
 
+/* Receivers know an alert by its name. */
+static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *row, const ls_alert_rule_t *rules,
+                              int count) {
+  const char *name = rules[count].name;
+  const ls_doc_node_t *node = ls_doc_get(row, "name");
+  if (!name || !node) return LS_OK;
+  if (!*name) return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place, "monitor.alerts.name: a name was expected");
+  for (int i = 0; i < count; i++)
+    if (rules[i].name && !strcmp(rules[i].name, name))
+      return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place,
+                        "monitor.alerts.name: `%s` is the name of an alert above; write another",
+                        LS_SHOWN(name));
+  return LS_OK;
+}
+
 static ls_status_t parse_alerts(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list,
                                 ls_monitor_config_t *config) {
   if (list->kind != LS_DOC_LIST)
@@ -101,6 +116,7 @@ static ls_status_t parse_alerts(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
   for (const ls_doc_node_t *row = list->child; row; row = row->next) {
     ls_alert_rule_t *rule = &rules[count++];
     status = ls_worse(status, ls_option_parse(ctx, arena, &ls_alert_section, row, NULL, rule));
+    status = ls_worse(status, check_name(ctx, row, rules, count - 1));
     status = ls_worse(status, check_condition(ctx, row, "when", rule->when));
     status = ls_worse(status, check_condition(ctx, row, "clear", rule->clear));
     status = ls_worse(status, check_told(ctx, row, &rule->tell));

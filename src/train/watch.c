@@ -30,13 +30,29 @@ static json_t *cost_json(const ls_cost_config_t *c) {
                    c->device_hour, "power_w", c->power_w, "price_kwh", c->price_kwh);
 }
 
+static void warn_unwatched(const ls_trainer_t *t) {
+  const ls_monitor_config_t *m = &t->config->monitor;
+  const char *what = m->sinks.count > 0   ? "monitor.sinks"
+                     : m->http_port > 0   ? "monitor.http_port"
+                     : m->alert_count > 0 ? "monitor.alerts"
+                                          : NULL;
+  if (what && t->world->comm->rank == 0)
+    ls_log(
+        t->ctx, LS_LOG_WARN,
+        "%s: has no effect, because nothing is watched: set monitor.dir, or use lockstep train --supervise",
+        what);
+}
+
 ls_status_t ls_trainer_watch(ls_trainer_t *t) {
   const ls_config_t *config = t->config;
   const ls_engine_t *e = &t->engine;
   const ls_comm_t *comm = t->world->comm;
   ls_train_memory_t need = {0};
   ls_trainer_safety_begin(t);
-  if (!config->monitor.dir) return LS_OK;
+  if (!config->monitor.dir) {
+    warn_unwatched(t);
+    return LS_OK;
+  }
   ls_trainer_need(t, &need);
   json_t *cost = cost_json(&config->cost);
   const ls_monitor_run_t run = {.rank = comm->rank,

@@ -118,6 +118,11 @@ expect 3 'monitor.sinks: `tensorbord` is not one of .*did you mean `tensorboard`
 expect 3 'monitor.alerts.when: `los` is not measured; did you mean `loss`' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: los > 1}]}'
 expect 3 'monitor.alerts.clear: a condition is NAME OPERATOR NUMBER' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, clear: loss}]}'
 expect 3 'monitor.http_address: `::1` is no IPv4 address such as 127.0.0.1' check "$work/c.yaml" --set 'monitor={http_port: 9400, http_address: "::1"}'
+expect 3 'monitor.alerts.name: `a` is the name of an alert above' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1}, {name: a, when: loss > 2}]}'
+expect 3 'monitor.alerts.name: a name was expected' check "$work/c.yaml" --set 'monitor={alerts: [{name: "", when: loss > 1}]}'
+# what would need monitor.dir was left out without a word
+"$program" train "$work/c.yaml" --quiet --set train.steps=2 --set 'monitor={sinks: [csv]}' >"$work/out" 2>"$work/err" || fail "sinks without monitor.dir"
+grep -q '^lockstep: warning: monitor.sinks: has no effect, because nothing is watched: set monitor.dir' "$work/err" || fail "no word of sinks that get nothing: $(cat "$work/err")"
 expect 3 'monitor.alerts.webhook: `ftp://x` does not begin with http' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, webhook: "ftp://x"}]}'
 expect 3 'monitor.alerts.mail: `a b` is no address' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, mail: [a b]}]}'
 expect 3 'monitor.alerts: a list of alerts was expected' check "$work/c.yaml" --set 'monitor={alerts: {name: a}}'
