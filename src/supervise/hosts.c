@@ -447,5 +447,8 @@ void ls_hosts_end(ls_hosts_t *h) {
     }
     close_host(host);
   }
-  if (h->spec->here) ls_dir_remove(NULL, h->page_dir); /* its agent may have been killed */
+}
+
+void ls_hosts_remove_page(const ls_hosts_t *h) {
+  if (h->spec->here) ls_dir_remove(NULL, h->page_dir);
 }

@@ -41,5 +41,7 @@ void ls_hosts_abort_collectives(const ls_hosts_t *hosts); /* in which devices wa
 /* Ends what is left of the ranks on every host, and the agents. A host that does not confirm it within
  * supervise.host_s is lost. */
 void ls_hosts_end(ls_hosts_t *hosts);
+/* Once the agent of this host is gone: removes the page that it may have left. */
+void ls_hosts_remove_page(const ls_hosts_t *hosts);
 
 #endif

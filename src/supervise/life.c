@@ -293,6 +293,7 @@ static void finish(life_t *l, bool known) {
   if (l->child) ls_child_wait(l->child, &ended);
   if (l->hosts) ls_hosts_end(l->hosts);
   ls_child_end_below();
+  if (l->hosts) ls_hosts_remove_page(l->hosts); /* an agent that was on its way could make it until now */
   ls_segments_remove(&l->segments);
   l->seen.signal = ended.signal;
   l->seen.code = ended.code;

@@ -179,6 +179,15 @@ kill -KILL $pid
 wait $pid || true
 wait_until "the end of the page" no_page
 wait_until "the end of the ranks" nobody_left
+# a host that cannot be reached ended the life while the other one's agent was still beginning, whose page then stayed in some lives
+printf 'localhost\nnowhere.invalid\n' >"$work/hosts"
+begin "$program" train "$work/c.yaml" --supervise --quiet --hosts "$work/hosts" --set train.checkpoint.dir="$work/unreached" \
+  --set supervise.restarts.most=9 --set supervise.restarts.backoff_s=0 --set parallel.remote_shell=false
+got=0
+wait $pid || got=$?
+[ $got = 9 ] || fail "a host that cannot be reached: exit code $got: $(cat "$work/err")"
+[ "$(pages)" = 0 ] || fail "$(pages) pages of lives that had not begun"
+! grep -q 'host localhost is lost' "$work/err" || fail "the host that was there is lost: $(cat "$work/err")"
 
 # preemption: it saves where it is, however late that is, and the same command goes on
 endless="--set train.steps=100000000"
