@@ -12,7 +12,7 @@ refuses() {
   grep -q -e "$pattern" "$work/err" || fail "no \"$pattern\" from $script $*: $(cat "$work/err")"
 }
 export PYTHONDONTWRITEBYTECODE=1
-for script in bench/straggler.py bench/interrupts.py; do
+for script in bench/straggler.py bench/interrupts.py bench/drawn_chaos.py; do
   refuses 'required' $script
   for count in 0 -1 many; do refuses "$count: a whole number above 0" $script "$program" -- $count; done
   refuses "$work/none: no program" $script "$work/none"

@@ -180,7 +180,7 @@ wait $pid || true
 wait_until "the end of the page" no_page
 wait_until "the end of the ranks" nobody_left
 # a host that cannot be reached ended the life while the other one's agent was still beginning, whose page then stayed in some lives
-printf 'localhost\nnowhere.invalid\n' >"$work/hosts"
+printf 'localhost slots=2\nnowhere.invalid\n' >"$work/hosts"
 begin "$program" train "$work/c.yaml" --supervise --quiet --hosts "$work/hosts" --set train.checkpoint.dir="$work/unreached" \
   --set supervise.restarts.most=9 --set supervise.restarts.backoff_s=0 --set parallel.remote_shell=false
 got=0
