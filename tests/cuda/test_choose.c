@@ -23,6 +23,11 @@ enum { T = CUBLASLT_MATMUL_TILE_64x64 };
     .m = (o), .n = (n_), .k = (i), .type = CUDA_R_16BF, .out_type = CUDA_R_16BF,                             \
     .a_transposed = (transposed)                                                                             \
   }
+#define SPLIT(name, stages_, split_, waves_, workspace_)                                                     \
+  {                                                                                                          \
+    .tile = CUBLASLT_MATMUL_TILE_##name, .stages = CUBLASLT_MATMUL_STAGES_##stages_, .split_k = (split_),    \
+    .waves = (waves_), .workspace_bytes = (workspace_)                                                       \
+  }
 #define TILES(name, waves_)                                                                                  \
   { .tile = CUBLASLT_MATMUL_TILE_##name, .split_k = 1, .waves = (waves_) }
 
@@ -92,6 +97,28 @@ static const struct {
     {"and those of long sums",
      LOW(16384, 50264, 768, false),
      {TILES(256x128, 2.9f), TILES(128x128, 5.8f)},
+     2,
+     0},
+    {"a whole wave before a half",
+     DWB(15360, 192, 768),
+     {SPLIT(64x128, 8x5, 14, 0.477f, 8257536), SPLIT(64x128, 8x5, 29, 0.989f, 17104896),
+      SPLIT(32x64, 8x3, 7, 0.153f, 4131231)},
+     3,
+     1},
+    {"three stages where there is none",
+     DWB(3840, 192, 768),
+     {SPLIT(64x128, 8x5, 14, 0.477f, 8257536), SPLIT(64x64, 8x3, 7, 0.106f, 4130079),
+      SPLIT(128x128, 8x4, 28, 1.273f, 16515072)},
+     3,
+     1},
+    {"a half where the sum is not long",
+     DWB(1024, 512, 512),
+     {SPLIT(128x64, 8x5, 8, 0.485f, 8388608), SPLIT(128x128, 8x4, 16, 0.97f, 16777216)},
+     2,
+     0},
+    {"or of tensor cores",
+     {.m = 192, .n = 768, .k = 15360, .b_transposed = true, .tf32 = true},
+     {SPLIT(64x128, 8x5, 14, 0.477f, 8257536), SPLIT(64x128, 8x5, 29, 0.989f, 17104896)},
      2,
      0},
     {"one way", LINEAR(16, 256, 128), {WAY(T, 528, 4326595)}, 1, 0},
