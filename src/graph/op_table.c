@@ -7,7 +7,7 @@
 const ls_op_t *const ls_ops[] = {
     &ls_op_linear,
     &ls_op_linear_dx, &ls_op_linear_dx_add,
-    &ls_op_linear_dwb,
+    &ls_op_linear_dwb, &ls_op_linear_dw,
     &ls_op_linear_relu,
     &ls_op_value_range,
     &ls_op_linear_int8,

@@ -298,7 +298,7 @@ static void recurrent_chains_go_first(void **state) {
         } else if (task->lane == LS_LANE_COMPUTE) {
           front = t;
           early = chains == 0 ? gradients : early;
-        } else if (task->op == &ls_op_linear_dwb && chains < 3) {
+        } else if ((task->op == &ls_op_linear_dwb || task->op == &ls_op_linear_dw) && chains < 3) {
           gradients++;
           bool waits = false; /* the others are behind it */
           for (int w = 0; w < task->wait_count; w++)

@@ -123,7 +123,7 @@ static ls_status_t low_dwb(ls_stream_t *stream, const ls_kernel_args_t *args, co
   product.c = args->out[0].data;
   const low_sums_t sums = {ls_cpu_simd(stream), args->in[0].data, p->db, p->n, p->o};
   ls_status_t status = low_product(stream, args, &product);
-  if (!status) ls_cpu_loop(stream, p->o, 16, LS_CPU_BYTES(p->n * p->o * 4), low_column_sums, &sums);
+  if (!status && p->db) ls_cpu_loop(stream, p->o, 16, LS_CPU_BYTES(p->n * p->o * 4), low_column_sums, &sums);
   return status;
 }
 
@@ -182,10 +182,10 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
   return LS_OK;
 }
 
-/* Rows [begin, end) of dw and db: this part of dy is summed just before the product reads it again. */
+/* Rows [begin, end) of dw, and of db where it is wanted: this part of dy is summed just before the product reads it again. */
 static void few_dwb(const void *arg, int64_t begin, int64_t end) {
   const linear_t *p = arg;
-  p->simd->column_sums(p->n, begin, end, p->dy, p->o, false, p->db);
+  if (p->db) p->simd->column_sums(p->n, begin, end, p->dy, p->o, false, p->db);
   p->simd->product_tn(begin, end, p->i, p->n, p->dy, p->o, p->x, p->i, p->dw, p->i);
 }
 
@@ -196,7 +196,7 @@ static void many_dwb(const void *arg, int64_t begin, int64_t end) {
   for (int64_t r = 0; r < p->n; r += SUM_ROWS) {
     int64_t rows = p->n - r < 2 * SUM_ROWS ? p->n - r : SUM_ROWS;
     const float *dy = p->dy + r * p->o;
-    p->simd->column_sums(rows, begin, end, dy, p->o, r > 0, p->db);
+    if (p->db) p->simd->column_sums(rows, begin, end, dy, p->o, r > 0, p->db);
     ls_cpu_gemm(true, false, end - begin, p->i, rows, dy + begin, p->o, p->x + r * p->i, p->i, r > 0,
                 p->dw + begin * p->i, p->i);
     if (rows > SUM_ROWS) break;
@@ -211,7 +211,7 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
                 .dy = args->in[0].data,
                 .x = args->in[1].data,
                 .dw = args->out[0].data,
-                .db = args->out[1].data};
+                .db = args->out_count > 1 ? args->out[1].data : NULL};
   p.n = ls_shape_count(&args->in[0].shape) / p.o;
   if (args->in[0].shape.dtype == LS_BF16) return low_dwb(stream, args, &p);
   if (p.n <= few_rows(stream)->dwb)
@@ -264,6 +264,7 @@ void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, c
   const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
   const int64_t own_rows[LINEAR_COUNT] = {[LINEAR_Y] = few.y, [LINEAR_DX] = few.dx, [LINEAR_DWB] = few.dwb};
   kind_t kind = LINEAR_Y;
+  if (strcmp(op, "linear_dw") == 0) op = names[LINEAR_DWB];
   while (kind < LINEAR_COUNT && strcmp(op, names[kind]) != 0)
     kind++;
   if (kind == LINEAR_COUNT) return;
@@ -278,5 +279,8 @@ void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, c
     library_scratch(options, kind, &p, scratch);
 }
 
-const ls_cpu_row_t ls_cpu_linear_rows[] = {
-    {"linear", linear, true}, {"linear_dx", linear_dx, true}, {"linear_dwb", linear_dwb, true}, {0}};
+const ls_cpu_row_t ls_cpu_linear_rows[] = {{"linear", linear, true},
+                                           {"linear_dx", linear_dx, true},
+                                           {"linear_dwb", linear_dwb, true},
+                                           {"linear_dw", linear_dwb, true},
+                                           {0}};

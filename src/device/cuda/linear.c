@@ -1,4 +1,4 @@
-/* linear, linear_relu, linear_dx, linear_dwb as cuBLASLt products, and convolutions of single positions, which are the
+/* linear, linear_relu, linear_dx, linear_dwb, linear_dw as cuBLASLt products, and convolutions of single positions, which are the
  * same products. A row-major (r, c) array is a column-major
  * (c x r) matrix:
  *
@@ -134,7 +134,7 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
 
 static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {
   ls_status_t status = back_to_w(stream, &args->in[0], &args->in[1], &args->out[0]);
-  if (status) return status;
+  if (status || args->out_count < 2) return status;
   int64_t o = args->out[0].shape.dim[0], n = ls_shape_count(&args->in[0].shape) / o;
   int error = ls_kernel_column_sum(ls_kernel_stream(stream), ls_kernel_scratch(stream), &args->in[0],
                                    args->out[1].data, n, o);
@@ -161,6 +161,10 @@ ls_status_t ls_cuda_conv_product(ls_stream_t *stream, const ls_kernel_args_t *ar
 }
 
 /* In 16 bits cuBLASLt makes 0 of a NaN: relu is an op of its own there. */
-const ls_kernel_row_t ls_cuda_linear_rows[] = {
-    {"linear", linear, true},           {"linear_relu", linear_relu},     {"linear_dx", linear_dx, true},
-    {"linear_dx_add", linear_dx, true}, {"linear_dwb", linear_dwb, true}, {0}};
+const ls_kernel_row_t ls_cuda_linear_rows[] = {{"linear", linear, true},
+                                               {"linear_relu", linear_relu},
+                                               {"linear_dx", linear_dx, true},
+                                               {"linear_dx_add", linear_dx, true},
+                                               {"linear_dwb", linear_dwb, true},
+                                               {"linear_dw", linear_dwb, true},
+                                               {0}};

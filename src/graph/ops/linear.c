@@ -53,7 +53,8 @@ static ls_status_t linear_backward(ls_graph_t *graph, const ls_graph_node_t *nod
   if (wanted[1] || wanted[2]) { /* first, so that parameters' gradients can be exchanged while dx is
                                  * computed */
     ls_tensor_id_t dwb[2] = {-1, -1};
-    ls_graph_op(graph, &ls_op_linear_dwb, NULL, 2, (ls_tensor_id_t[]){dy, x}, dwb);
+    ls_graph_op(graph, wanted[2] ? &ls_op_linear_dwb : &ls_op_linear_dw, NULL, 2, (ls_tensor_id_t[]){dy, x},
+                dwb);
     grad_in[1] = dwb[0];
     grad_in[2] = dwb[1];
   }
@@ -162,11 +163,18 @@ static ls_status_t dwb_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_sh
   return LS_OK;
 }
 
-/* dw = dy^T x, db = column sums of dy. One row of dw is summed in scratch, f64 (i). */
+static ls_status_t dw_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
+  ls_shape_t both[2];
+  ls_status_t status = dwb_shape(ctx, attrs, in, both);
+  if (!status) out[0] = both[0];
+  return status;
+}
+
+/* dw = dy^T x, db = column sums of dy, unless there is none. One row of dw is summed in scratch, f64 (i). */
 static ls_status_t dwb_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *dy = ls_in_f32(args, 0), *x = ls_in_f32(args, 1);
-  float *dw = ls_out_f32(args, 0), *db = ls_out_f32(args, 1);
+  float *dw = ls_out_f32(args, 0), *db = args->out_count > 1 ? ls_out_f32(args, 1) : NULL;
   double *sum = args->scratch;
   int64_t outputs = args->out[0].shape.dim[0], inputs = args->out[0].shape.dim[1];
   int64_t rows = ls_shape_count(ls_in_shape(args, 0)) / outputs;
@@ -181,15 +189,19 @@ static ls_status_t dwb_forward(ls_stream_t *stream, const ls_kernel_args_t *args
     }
     for (int64_t i = 0; i < inputs; i++)
       dw[o * inputs + i] = (float)sum[i];
-    db[o] = (float)bias;
+    if (db) db[o] = (float)bias;
   }
   return LS_OK;
 }
 
-static int64_t dwb_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+static int64_t dw_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
   (void)attrs;
   (void)out;
-  return 2 * ls_shape_count(&in[0]) * in[1].dim[in[1].rank - 1] + ls_shape_count(&in[0]);
+  return 2 * ls_shape_count(&in[0]) * in[1].dim[in[1].rank - 1];
+}
+
+static int64_t dwb_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
+  return dw_flops(attrs, in, out) + ls_shape_count(&in[0]);
 }
 
 static size_t dwb_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out) {
@@ -342,6 +354,20 @@ const ls_op_t ls_op_linear_dwb = {
     .shape = dwb_shape,
     .forward = dwb_forward,
     .flops = dwb_flops,
+    .scratch_bytes = dwb_scratch,
+    .low_in = 3,
+    .low_wants = true,
+    LS_CASES(dwb_cases),
+};
+
+const ls_op_t ls_op_linear_dw = {
+    .name = "linear_dw",
+    .class = LS_OP_PRODUCT,
+    .in_count = 2,
+    .out_count = 1,
+    .shape = dw_shape,
+    .forward = dwb_forward,
+    .flops = dw_flops,
     .scratch_bytes = dwb_scratch,
     .low_in = 3,
     .low_wants = true,

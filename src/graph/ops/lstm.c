@@ -44,9 +44,9 @@ static ls_status_t lstm_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   if (grad_out[1] >= 0 || grad_out[2] >= 0)
     return ls_fail(graph->ctx, LS_ERR_UNSUPPORTED, "%s: c and gates take no gradient", node->name);
   if (grad_out[0] < 0) return LS_OK;
-  ls_tensor_id_t in[] = {grad_out[0], node->out[1], node->out[2], node->in[1]}, unused;
+  ls_tensor_id_t in[] = {grad_out[0], node->out[1], node->out[2], node->in[1]};
   grad_in[0] = ls_graph_op(graph, &ls_op_lstm_chain_dx, &node->attrs, 4, in, NULL);
-  if (wanted[1]) grad_in[1] = ls_chain_dw(graph, node, grad_in[0], &unused);
+  if (wanted[1]) grad_in[1] = ls_chain_dw(graph, node, grad_in[0], NULL);
   return graph->status;
 }
 

@@ -13,6 +13,7 @@ extern const ls_op_t ls_op_linear_relu;
 extern const ls_op_t ls_op_linear_dx_add; /* (dy, w, other (n, i)) -> dx + other; made by a pass */
 extern const ls_op_t ls_op_linear_dx;     /* (dy (n, o), w (o, i)) -> dx (n, i) */
 extern const ls_op_t ls_op_linear_dwb;    /* (dy (n, o), x (n, i)) -> dw (o, i), db (o) */
+extern const ls_op_t ls_op_linear_dw;     /* .. -> dw alone, of the same bits */
 
 /* Inference with 8-bit integers, on hosts (int8.c): the range of a tensor, and products whose inputs have it. */
 extern const ls_op_t ls_op_value_range, ls_op_linear_int8, ls_op_conv2d_int8, ls_op_conv2d_int8_norm;

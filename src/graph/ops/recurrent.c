@@ -22,8 +22,9 @@ ls_tensor_id_t ls_chain_dw(ls_graph_t *graph, const ls_graph_node_t *node, ls_te
   const ls_attrs_t shift = {.i = {node->attrs.i[0] == 1 ? -1 : 1}};
   ls_tensor_id_t dwb[2] = {-1, -1};
   ls_tensor_id_t before = ls_graph_op(graph, &ls_op_shift_positions, &shift, 1, node->out, NULL);
-  ls_graph_op(graph, &ls_op_linear_dwb, NULL, 2, (ls_tensor_id_t[]){dgates, before}, dwb);
-  *db = dwb[1];
+  ls_graph_op(graph, db ? &ls_op_linear_dwb : &ls_op_linear_dw, NULL, 2, (ls_tensor_id_t[]){dgates, before},
+              dwb);
+  if (db) *db = dwb[1];
   return dwb[0];
 }
 

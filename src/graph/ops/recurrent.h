@@ -51,7 +51,7 @@ static inline ls_shape_t ls_chain_states(const ls_shape_t *gates, const ls_shape
 ls_status_t ls_chain_check(ls_ctx_t *ctx, const char *op, const ls_attrs_t *attrs, const ls_shape_t *gates,
                            const ls_shape_t *w, int count);
 /* The gradient of w_hh is one product over all positions: of the gates' gradients and the outputs of the position before.
- * *db: the bias' gradient that comes with it. */
+ * *db, unless db is NULL: the bias' gradient that comes with it. */
 ls_tensor_id_t ls_chain_dw(ls_graph_t *graph, const ls_graph_node_t *node, ls_tensor_id_t dgates,
                            ls_tensor_id_t *db);
 

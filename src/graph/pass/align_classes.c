@@ -24,7 +24,7 @@ static const struct {
   int weight;  /* input that needs as many rows; -1: none */
 } readers[] = {
     {&ls_op_reshape, 0, 0, -1},   {&ls_op_softmax_xent, 0, 2, -1}, {&ls_op_softmax_xent_dx, 1, 0, -1},
-    {&ls_op_linear_dx, 0, -1, 1}, {&ls_op_linear_dwb, 0, -1, -1},
+    {&ls_op_linear_dx, 0, -1, 1}, {&ls_op_linear_dwb, 0, -1, -1},  {&ls_op_linear_dw, 0, -1, -1},
 };
 
 static int64_t last(const ls_graph_t *graph, ls_tensor_id_t id) {
@@ -102,7 +102,7 @@ static void append(align_t *a, const ls_graph_node_t *old) {
   for (int row = 0; row < LS_COUNT(readers); row++) {
     if (readers[row].op != old->op || !a->classes[old->in[readers[row].in]]) continue;
     classes = a->classes[old->in[readers[row].in]];
-    if (old->op == &ls_op_linear_dwb) {
+    if (old->op == &ls_op_linear_dwb || old->op == &ls_op_linear_dw) {
       append_gradients(a, old, classes);
       return;
     }
