@@ -14,6 +14,9 @@ typedef struct {
   int64_t m, n, k, lda, ldb, ldc;
 } product_t;
 
+/* The workspace of sgemm_nocopy_driver. Version 3.7 takes the last `unit_m` floats, version 2.6 does without them. */
+#define WORKSPACE_BYTES(depth, unit_m) ((int64_t)sizeof(float) * ((depth) * (unit_m) + 64 + (unit_m)))
+
 typedef struct {
   int64_t word_bytes;
   int64_t unit_m, unit_n, unit_k; /* of the inner kernel: blocks are rounded up to it */
@@ -82,7 +85,7 @@ static const rules_t avx512 = {.word_bytes = 4,
                                .whole_k = 384,
                                .small_k = 48,
                                .small_k_most_n = 24,
-                               .workspace_bytes = 73984,
+                               .workspace_bytes = WORKSPACE_BYTES(384, 48),
                                .packs = packs_avx512};
 static const rules_t avx2 = {.word_bytes = 4,
                              .unit_m = 24,
@@ -94,7 +97,7 @@ static const rules_t avx2 = {.word_bytes = 4,
                              .whole_k = 256,
                              .small_k = 48,
                              .small_k_most_n = 24,
-                             .workspace_bytes = 16640,
+                             .workspace_bytes = WORKSPACE_BYTES(256, 16),
                              .packs = packs_avx2};
 static const rules_t avx = {.word_bytes = 4,
                             .unit_m = 16,
@@ -106,7 +109,7 @@ static const rules_t avx = {.word_bytes = 4,
                             .whole_k = 256,
                             .small_k = 48,
                             .small_k_most_n = 24,
-                            .workspace_bytes = 16640,
+                            .workspace_bytes = WORKSPACE_BYTES(256, 16),
                             .packs = packs_avx2};
 static const rules_t low_avx512 = {.word_bytes = 2,
                                    .unit_m = 48,
