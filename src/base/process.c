@@ -1,7 +1,9 @@
 /* Reads /proc, and the user database. */
 #include "base/process.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,15 @@ int64_t ls_process_peak_bytes(void) {
     if (sscanf(line, "VmHWM: %" SCNd64 " kB", &kib) != 1) kib = 0;
   fclose(file);
   return kib > 0 ? kib * 1024 : 0;
+}
+
+bool ls_process_peak_restart(void) {
+  malloc_trim(0);
+  int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  bool done = write(file, "5", 1) == 1; /* proc(5): resets the high water mark */
+  close(file);
+  return done;
 }
 
 int64_t ls_process_node(int unique) {

@@ -10,6 +10,9 @@
 /* The peak resident memory of this process (VmHWM of /proc/self/status): its own pages, touched pages of
  * library files, and shared pages. 0 = not readable. */
 int64_t ls_process_peak_bytes(void);
+/* Gives free memory back to the system, and counts the peak from what is then resident. False: the system does not let it,
+ * and the peak stays. */
+bool ls_process_peak_restart(void);
 
 /* The same for all processes that may reach each other through /proc: they share the running system and its
  * numbering of processes. Where that cannot be read: of `unique` alone. */

@@ -4,6 +4,7 @@
 #include "cli/list.h"
 #include "cli/stop.h"
 
+#include "base/process.h"
 #include "base/shell.h"
 
 #include <math.h>
@@ -243,6 +244,7 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   status = adopt(ctx, arena, c, args);
   if (status == LS_OK) say_choice(ctx, arena, c, asked, (int)most);
   release_plan(&planned);
+  ls_process_peak_restart(); /* what the plan's timing took is not the training's memory */
   return status;
 }
 
