@@ -23,7 +23,7 @@ ls_status_t cli_launcher_find(ls_ctx_t *ctx, int ranks, const cli_launcher_t **l
 
 /* Lines of the launcher in the stderr that it shares with the ranks: between rules of dashes, or beginning
  * with "[host:pid]" or with its name. They are held back; the ranks' output passes at once, even without a
- * line end. */
+ * line end. A progress line that a rank rewrites on a terminal loses the line end behind it. */
 enum { CLI_NOISE_BYTES = 16384, CLI_NOISE_LINE_BYTES = 1024 };
 typedef struct {
   FILE *to;              /* where ranks' lines go */
@@ -31,6 +31,7 @@ typedef struct {
   bool passing;          /* the line that has begun is a rank's */
   bool ruled;            /* between two rules */
   bool terminal;         /* the ranks rewrite a progress line in place */
+  bool rewritten;        /* the last bytes ended such a progress line */
   bool held;             /* the last line was the launcher's, and so are empty ones after it */
   bool error_said;       /* a rank has reported an error */
   bool interrupted_said; /* its only error: training was interrupted, which is reported once everything is

@@ -71,6 +71,9 @@ void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
   for (size_t i = 0; i < size_bytes; i++) {
     char c = bytes[i];
     if (c == '\0') continue; /* Open MPI 5 ends its own blocks with one, before a rank's next line */
+    const bool passed_on = c == '\n' && n->rewritten; /* the line end was for mpirun alone */
+    n->rewritten = false;
+    if (passed_on) continue;
     if (n->passing) {
       fputc(c, n->to);
       if (n->line_bytes < CLI_NOISE_LINE_BYTES - 1) n->line[n->line_bytes++] = c;
@@ -83,9 +86,9 @@ void cli_noise_add(cli_noise_t *n, const char *bytes, size_t size_bytes) {
     } else {
       hold(n);
     }
-    bool rewritten = n->passing && erased(n);
-    if (c != '\n' && !rewritten) continue;
-    n->terminal = n->terminal || rewritten;
+    n->rewritten = n->passing && erased(n);
+    if (c != '\n' && !n->rewritten) continue;
+    n->terminal = n->terminal || n->rewritten;
     n->line[n->line_bytes] = '\0';
     if (n->passing) note_error(n);
     if (n->passing) n->held = false;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A terminal shows "^C" at the end of the line: room for it keeps the line from wrapping. */
@@ -123,7 +124,10 @@ void cli_progress_show(void *user, const ls_progress_t *p) {
   char text[CLI_PROGRESS_BYTES];
   int width = terminal ? cli_terminal_columns() - ECHO_COLUMNS : CLI_PROGRESS_BYTES;
   cli_progress_format(p, (double)(now - state->begin_ns) * 1e-9, left_s(state, p), width, text);
-  fprintf(stderr, terminal ? "\r%s\033[K" : "%s\n", text);
+  if (terminal)
+    fprintf(stderr, "\r%s\033[K%s", text, getenv(CLI_ENV_LAUNCHER) ? "\n" : "");
+  else
+    fprintf(stderr, "%s\n", text);
   state->messages->line = terminal;
 }
 

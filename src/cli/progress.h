@@ -1,5 +1,7 @@
 /* The progress of lockstep train on stderr: one line, rewritten in place on a terminal and cut to its width;
- * elsewhere a line per epoch, and at least one every ten seconds. */
+ * elsewhere a line per epoch, and at least one every ten seconds.
+ * A rank that lockstep has started through mpirun ends each rewritten line with a line end, because Open MPI 5.0.7
+ * passes on whole lines only. The process that started mpirun takes the line end away (cli_noise_add). */
 #ifndef LS_CLI_PROGRESS_H
 #define LS_CLI_PROGRESS_H
 
