@@ -56,20 +56,20 @@ on_terminal() {
 esc=$(printf '\033')
 
 # the line fits the width, alone and under mpirun
+# a_relay_of_whole_lines: Open MPI 5.0.7 passes on whole lines only, so no progress was shown with 2 ranks. Ranks now end the line
+# for it, and their launcher takes the line end away: on the screen no update but the last ends its line.
 for ranks in 1 2; do
   on_terminal 50 no --ranks $ranks --set parallel.strategy=ddp
   awk -v esc="$esc" '{ sub(esc "\\[K.*", "") } length($0) > 50 { exit 1 }' "$work/lines" ||
     fail "wider than the terminal with $ranks ranks: $(cat -v "$work/lines")"
+  [ "$(grep -ac "loss.*$esc\\[K.\$" "$work/screen")" -le 1 ] || fail "a line for each update with $ranks ranks: $(head -c 900 "$work/screen" | cat -v)"
   grep -q '^100 %' "$work/lines" || fail "no end with $ranks ranks: $(cat -v "$work/lines")"
 done
 
 # the interruption begins on a line of its own
-# a_relay_of_whole_lines: Open MPI 5.0.7 passes on whole lines only, so no progress was shown with 2 ranks. Ranks now end the line
-# for it, and their launcher takes the line end away: all updates are one line of the screen.
 for ranks in 1 2; do
   on_terminal 120 yes --ranks $ranks --set parallel.strategy=ddp --set train.epochs=1000000
   grep -aq 'error: .*interrupted after' "$work/screen" || fail "not interrupted: $(tail -c 600 "$work/screen" | cat -v)"
   sed "s/$esc\\[K//g" "$work/screen" | tr '\r' '\n' | grep -aq '^lockstep: error: .*interrupted after' ||
     fail "the message does not begin its line with $ranks ranks: $(tail -c 600 "$work/screen" | cat -v)"
-  [ "$(grep -ac ' %  .*loss' "$work/screen")" = 1 ] || fail "not one line with $ranks ranks: $(head -c 900 "$work/screen" | cat -v)"
 done
