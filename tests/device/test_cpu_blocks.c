@@ -111,7 +111,7 @@ static int64_t reach_bytes(const uint64_t words[LS_BLOCK_WORDS]) {
 /* One op run for real, after the library is warm, against the end of what its prediction uses: the block ends
  * with up to five pages that are not, and a granule is rounded up. */
 static void op_check(bed_t *bed, int threads, const char *op, const ls_kernel_args_t *args) {
-  enum { PAGE = 4096, WORKSPACE_BYTES = 74176 };
+  enum { PAGE = 4096, WORKSPACE_BYTES = 74176 /* of AVX-512, the largest */ };
   const ls_device_options_t options = {.threads = threads};
   const ls_device_scratch_t s = ls_backend_cpu.device->scratch(&options, op, args);
   bed_run(bed, op, args);
@@ -140,6 +140,8 @@ static void shape_check(int threads, int64_t n, int64_t i, int64_t o) {
            &(ls_kernel_args_t){.in = (ls_tensor_t[]){dy, w}, .in_count = 2, .out = &dx, .out_count = 1});
   op_check(&bed, threads, "linear_dwb",
            &(ls_kernel_args_t){.in = (ls_tensor_t[]){dy, x}, .in_count = 2, .out = dwb, .out_count = 2});
+  op_check(&bed, threads, "linear_dw",
+           &(ls_kernel_args_t){.in = (ls_tensor_t[]){dy, x}, .in_count = 2, .out = dwb, .out_count = 1});
   float *all[] = {x0, w0, b0, dy0, y0, dx0, dw0, db0};
   for (int k = 0; k < LS_COUNT(all); k++)
     guarded_free(all[k]);
