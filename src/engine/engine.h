@@ -80,10 +80,10 @@ typedef struct {
   int rank, world_size;
   int64_t rows;      /* of one micro-batch; 0: of this rank's share */
   int64_t data_rows; /* samples on the device, as ls_engine_resident says */
-  const ls_backend_t
-      *backend; /* its facts decide about lanes, its kernels about passes; no device: it has none */
-  ls_state_table_t *table; /* the table in which to declare the state; NULL: a table of its own, held by
-                                * the schedules */
+  /* Its facts decide about lanes, its kernels about passes; without a device table it has neither. */
+  const ls_backend_t *backend;
+  /* In which to declare the state; NULL: a table of its own, held by the schedules. */
+  ls_state_table_t *table;
 } ls_step_spec_t;
 ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step);
 void ls_step_release(ls_step_t *step);
