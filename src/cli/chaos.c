@@ -130,8 +130,20 @@ static double number_in(const char *path) {
   return value;
 }
 
+/* Whether the supervisor named the cause. A supervisor that was killed says nothing; a request to end that the ranks heard
+ * when they would agree on it only behind the last step comes to nothing. */
+static bool is_cause(const chaos_t *c, const ls_inject_kind_t *kind, const char *once, const char *named,
+                     const outcome_t *o) {
+  if (kind->cause == LS_FAULT_NONE) return kind->ends ? o->exit_code == 128 + kind->number : !named;
+  if (!named) return kind->ends && o->exit_code == 0 && ls_inject_agree_step(once) >= c->steps;
+  return !strcmp(named, ls_fault_name(kind->cause)) ||
+         (kind->also && !strcmp(named, ls_fault_name(kind->also)));
+}
+
 /* Cause, rank and times of the first life that failed. */
-static void read_report(const ls_inject_kind_t *kind, const char *dir, double struck_s, outcome_t *o) {
+static void read_report(const chaos_t *c, const ls_inject_kind_t *kind, const char *dir, const char *once,
+                        outcome_t *o) {
+  const double struck_s = number_in(once);
   char *path = printed("%s/monitor/supervise.json", dir);
   json_t *json = path ? json_load_file(path, 0, NULL) : NULL, *lives = json_object_get(json, "lives");
   json_t *fault = json_object_get(json_array_get(lives, 0), "fault"), *next = json_array_get(lives, 1);
@@ -143,10 +155,7 @@ static void read_report(const ls_inject_kind_t *kind, const char *dir, double st
   o->noticed_s = fault ? json_number_value(json_object_get(fault, "noticed_unix_s")) - struck_s : NAN;
   json_t *first = json_object_get(next, "first_step_unix_s");
   o->again_s = json_is_number(first) ? json_number_value(first) - struck_s : NAN;
-  bool known = cause && (!strcmp(cause, ls_fault_name(kind->cause)) ||
-                         (kind->also && !strcmp(cause, ls_fault_name(kind->also))));
-  const bool over = kind->ends && !fault && o->exit_code == 0; /* before its ranks agreed to end */
-  o->cause = kind->cause == LS_FAULT_NONE ? !fault || kind->ends : over || (known && named);
+  o->cause = named && is_cause(c, kind, once, cause, o);
   json_decref(json);
   ls_free(path);
 }
@@ -174,7 +183,7 @@ static ls_status_t one_run(chaos_t *c, const ls_inject_kind_t *kind, int64_t see
     ls_dir_remove(NULL, dir);
     o->exit_code = train(c, dir, true, false, fault, out);
     o->struck = ls_path_exists(once);
-    read_report(kind, dir, number_in(once), o);
+    read_report(c, kind, dir, once, o);
     if (kind->ends && o->struck && !cli_stop_requested())
       o->exit_code = train(c, dir, true, true, fault, out);
     o->same = o->exit_code == 0 && hash_of(out, hash, NULL) && !strcmp(hash, c->hash);
@@ -222,9 +231,10 @@ static ls_status_t one_kind(chaos_t *c, const ls_inject_kind_t *kind, int64_t se
     if (!right)
       ls_log(c->ctx, LS_LOG_WARN, "%s, seed %lld (rank %d, after step %lld): %s: exit code %d: %s",
              kind->name, (long long)(c->seed + i), o.rank, (long long)o.step,
-             !o.struck ? "the fault did not come"
-             : !o.same ? "other bits than the undisturbed run's"
-                       : "another cause was named",
+             !o.struck                  ? "the fault did not come"
+             : !o.same                  ? "other bits than the undisturbed run's"
+             : o.text[0] || !kind->ends ? "another cause was named"
+                                        : "the request to end changed nothing",
              o.exit_code, o.text);
     json_array_append_new(list,
                           json_pack("{s:I, s:i, s:I, s:b, s:b, s:b, s:i, s:o, s:o, s:o}", "seed",

@@ -111,6 +111,21 @@ bool ls_inject_claim(const ls_inject_t *inject) {
   return true;
 }
 
+void ls_inject_asked(const ls_inject_t *inject, int64_t agree_step) {
+  FILE *file = inject->once[0] ? fopen(inject->once, "ae") : NULL;
+  if (!file) return;
+  fprintf(file, "asked %lld\n", (long long)agree_step);
+  fclose(file);
+}
+
+int64_t ls_inject_agree_step(const char *once) {
+  long long step = -1;
+  FILE *file = fopen(once, "re");
+  if (file && fscanf(file, "%*s asked %lld", &step) != 1) step = -1;
+  if (file) fclose(file);
+  return step;
+}
+
 /* A single rank is the supervisor's child; several have mpirun and the process that started it above them. On another host
  * other programs are: 0. */
 static pid_t process_of(ls_inject_whose_t whose, int ranks) {

@@ -2,7 +2,8 @@
  * command chaos and the tests share this table; the rules by which faults are judged (fault.h) do not know it.
  *
  * LOCKSTEP_FAULT="KIND RANK STEP ONCE" in a rank's environment plants a fault: before this rank launches the step that
- * follows so many, and never again once the file ONCE exists, which then holds the time (Unix, seconds). */
+ * follows so many, and never again once the file ONCE exists, which then holds the time (Unix, seconds). A second line,
+ * "asked N", says that this rank has heard a request to end, and that the ranks agree on it behind step N at the latest. */
 #ifndef LS_SUPERVISE_INJECT_H
 #define LS_SUPERVISE_INJECT_H
 
@@ -58,6 +59,9 @@ static inline bool ls_inject_due(const ls_inject_t *inject, int64_t step) {
 }
 /* Claims ONCE. False: another process was first. */
 bool ls_inject_claim(const ls_inject_t *inject);
+/* Adds the second line to ONCE, and how chaos reads it; -1: there is none. */
+void ls_inject_asked(const ls_inject_t *inject, int64_t agree_step);
+int64_t ls_inject_agree_step(const char *once);
 /* A fault of the process, which may not return. `ranks`: of the run. False: it is not one of these. */
 bool ls_inject_process(const ls_inject_kind_t *kind, int ranks);
 

@@ -86,19 +86,25 @@ static ls_status_t be_slow(ls_trainer_t *t, int64_t step, int64_t own_ns) {
 }
 
 /* Steps may be so short that the run would be over before the fault of another process has come back to its ranks. */
-static void await(const ls_train_hooks_t *hooks) {
+static void await(const ls_inject_t *inject, const ls_train_hooks_t *hooks, int64_t agree_step) {
   enum { LOOKS = 5000, LOOK_NS = 1000000 };
-  for (int i = 0; i < LOOKS && !(hooks->stop && hooks->stop(hooks->user)); i++)
+  for (int i = 0; i < LOOKS && hooks->stop; i++) {
+    if (hooks->stop(hooks->user)) {
+      ls_inject_asked(inject, agree_step);
+      return;
+    }
     nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+  }
 }
 
-ls_status_t ls_trainer_inject(ls_trainer_t *t, const ls_train_hooks_t *hooks, int64_t step, int64_t own_ns) {
+ls_status_t ls_trainer_inject(ls_trainer_t *t, const ls_train_hooks_t *hooks, int64_t step,
+                              int64_t agree_step, int64_t own_ns) {
   ls_status_t status = t->slow || t->inject.pace_ns > 0 ? be_slow(t, step, own_ns) : LS_OK;
   if (status != LS_OK || !ls_inject_due(&t->inject, step)) return status;
   const ls_inject_kind_t *kind = t->inject.kind;
   t->inject.kind = NULL;
   if (!ls_inject_claim(&t->inject)) return LS_OK;
   status = strike(t, kind);
-  if (kind->whose != LS_INJECT_OWN) await(hooks);
+  if (kind->whose != LS_INJECT_OWN) await(&t->inject, hooks, agree_step > step ? agree_step : step + 1);
   return status;
 }

@@ -301,7 +301,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
   while (e->launched < t->total_steps && !ls_trainer_patience_lost(t) && status == LS_OK) {
     ls_asked_t asked = {.smaller = t->config->train.smaller};
     ls_watchdog_enter(t->watchdog, LS_WATCHDOG_STEP, e->launched);
-    status = ls_trainer_inject(t, loop->hooks, e->launched, loop->own_ns);
+    status = ls_trainer_inject(t, loop->hooks, e->launched, loop->stop_check_step, loop->own_ns);
     if (status == LS_OK) status = ls_engine_launch(e);
     ls_loop_count_wait(loop, e);
     int64_t step = e->launched;

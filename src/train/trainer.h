@@ -127,9 +127,11 @@ ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path);
 /* Takes note of its end and releases all of it, path included. */
 void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t status, int64_t took_ns);
 
-/* inject.c: before step `step` is launched: lets a planted fault happen. own_ns: what this rank took for the newest step that
- * has ended, without waiting for others. */
-ls_status_t ls_trainer_inject(ls_trainer_t *t, const ls_train_hooks_t *hooks, int64_t step, int64_t own_ns);
+/* inject.c: before step `step` is launched: lets a planted fault happen. agree_step: behind
+ * which the ranks agree next on what is asked. own_ns: what this rank took for the newest step that has ended, without
+ * waiting for others. */
+ls_status_t ls_trainer_inject(ls_trainer_t *t, const ls_train_hooks_t *hooks, int64_t step,
+                              int64_t agree_step, int64_t own_ns);
 
 /* collectives.c: from here on, and no longer, the run's communicators show their collectives in the
  * rings of `dir`, where there are some. Local. */

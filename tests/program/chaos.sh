@@ -25,6 +25,18 @@ grep -q '"noticed_s": [0-9]' "$work/chaos.json" || fail "no delay in $(cat "$wor
 # a run of tiny steps was over before the supervisor's signal had come back to its ranks
 "$program" chaos "$work/c.yaml" --ranks 2 --kinds mpirun,preempt,interrupt --seeds 2 --set train.batch=4 --set model.layers='[{dense: {units: 4}}]' \
   >"$work/out" 2>"$work/err" || fail "tiny steps: $(cat "$work/out" "$work/err")"
+# one that is over before its ranks would agree to end, for the first time after 256 tiny steps
+"$program" chaos "$work/c.yaml" --ranks 2 --kinds preempt --seeds 2 --set train.batch=4 --set train.steps=250 --set model.layers='[{dense: {units: 4}}]' \
+  >"$work/out" 2>"$work/err" || fail "over before it was agreed: $(cat "$work/out" "$work/err")"
+if [ "${LOCKSTEP_LOST_SIGNALS:-}" ]; then
+  echo "a_request_that_is_lost: a run that never hears that it is to end, and finishes, counted as right"
+  got=0
+  LD_PRELOAD=$LOCKSTEP_LOST_SIGNALS "$program" chaos "$work/c.yaml" --ranks 1 --kinds preempt --seeds 1 >"$work/out" 2>"$work/err" || got=$?
+  [ $got = 11 ] || fail "a request that is lost: exit code $got: $(cat "$work/out" "$work/err")"
+  grep -q 'preempt, seed 1 .*: the request to end changed nothing: exit code 0' "$work/err" || fail "$(cat "$work/err")"
+else
+  echo "not run: lost requests (a sanitizer's runtime is the first library)"
+fi
 # a_rank_that_dies_before_it_was_watched: a single rank did its steps and died between two looks; the launcher was blamed
 "$program" chaos "$work/c.yaml" --ranks 1 --kinds kill,exit --seeds 4 --set model.layers='[{dense: {units: 4}}]' --set train.batch=4 \
   >"$work/out" 2>"$work/err" || fail "a rank that dies at once: $(cat "$work/out" "$work/err")"
