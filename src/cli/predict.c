@@ -79,6 +79,8 @@ static const char *const *names_of(const ls_trainer_t *t, const ls_config_t *con
 
 static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                            ls_trainer_t *t) {
+  ls_status_t status = ls_trainer_check_norm(t);
+  if (status != LS_OK) return status;
   const ls_dataset_t *d = ls_trainer_data(t);
   ls_data_config_t data = config->data;
   if (d->columns) data.columns = (ls_strings_t){(int)d->column_count, (const char *const *)d->columns};
@@ -86,7 +88,7 @@ static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_confi
   int64_t positions = ls_model_positions(&config->model);
   predict_t p = {.ctx = ctx, .trainer = t, .each = positions > 0 ? positions : 1};
   const ls_data_want_t want = ls_train_want(&config->model);
-  ls_status_t status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], &want, &p.in);
+  status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], &want, &p.in);
   if (status != LS_OK) return status;
   const int64_t width = ls_trainer_outputs(t) / p.each, samples = ls_stream_total(p.in);
   const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",

@@ -46,7 +46,8 @@ ls_status_t ls_images_fit(ls_ctx_t *ctx, const ls_images_t *images, ls_batch_wor
 /* The settings of the section for samples of `x`. LS_ERR_CONFIG. */
 ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_shape_t *x,
                                ls_images_t *images);
-/* What data.mean and data.std make of a channel's bytes: (byte - *mean) * *scale. */
+/* What data.mean and data.std, which ls_images_settings has checked, make of a channel's bytes: (byte - *mean) *
+ * *scale. */
 void ls_images_unit(const ls_data_config_t *config, int channel, float *mean, float *scale);
 /* Names and classes of rows from `first` on, and the bytes of some files among them. */
 uint64_t ls_images_hash(const ls_dataset_t *dataset, int64_t first, int64_t count, uint64_t seed);

@@ -392,6 +392,9 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_config_t *config, co
   static const ls_strings_t none = {0};
   const ls_strings_t *vocabulary = &config->vocabulary,
                      *columns = config->kind == LS_DATA_CSV ? &config->columns : &none;
+  ls_images_t images;
+  if (config->kind == LS_DATA_IMAGES && ls_images_settings(ctx, config, &want->x, &images) != LS_OK)
+    return LS_ERR_CONFIG;
   ls_dataset_t *d = ls_alloc(ctx, sizeof *d);
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, ctx);

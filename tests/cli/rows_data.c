@@ -44,6 +44,9 @@ TEXT(csv_twice, "a,a,y\n1,2,3\n")
 TEXT(csv_wide, "a,b,c,y\n1,2,3,4\n1,2,3,4\n")
 TEXT(csv_one_row, "a,b,y\n1,2,3\n")
 TEXT(csv_good, GOOD)
+FILES(csv_weights, put_text("d.csv", GOOD); put_text("e.csv", "a,b\n");
+      must_run("train c.yaml --quiet --set train.checkpoint.dir=run");
+      must_run("export c.yaml --checkpoint run --output w.safetensors"))
 TEXT(csv_semicolons, "a;b;y\n1;2;3\n4;5;6\n")
 TEXT(csv_tabs, "a\tb\ty\n1\t 2\t3\n4\t5\t6\n")
 TEXT(csv_spaces, "a, b, y\n1, 2, 3\n4, 5, 6\n")
@@ -226,6 +229,11 @@ static void images_trained(void) {
   images_good();
   mkdir("e", 0777);
   must_run("train c.yaml --quiet --set train.checkpoint.dir=run");
+}
+static void images_weights(void) {
+  images_trained();
+  must_run("export c.yaml --checkpoint run --output w.safetensors");
+  put_npy("im.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 2, 3, 3), }", picture, 18);
 }
 static void images_trained_then_cut(void) {
   images_trained();
@@ -411,6 +419,28 @@ const row_t rows_data[] = {
      .expect = {"data.resize is 2", "the model takes 2 x 3 pixels"}},
     {"images with two means", CONFIG, "check c.yaml --set data.mean=[0.1,0.2]", IMAGES, images_good,
      .expect = {"data.mean has 2 numbers, but the model's images have 3 channels"}},
+    {"images exported with two means", CONFIG,
+     "export c.yaml --output x.onnx --set model.weights=w.safetensors --set data.mean=[0.4,0.5]", IMAGES,
+     images_weights, .expect = {"data.mean has 2 numbers, but the model's images have 3 channels"}},
+    {"images predicted with two deviations", CONFIG,
+     "predict c.yaml --input im.npy --set model.weights=w.safetensors --set data.std=[0.1,0.2]", IMAGES,
+     images_weights, .expect = {"data.std has 2 numbers, but the model's images have 3 channels"}},
+    {"grey images exported with three means", CONFIG,
+     "export c.yaml --output x.onnx --set model.weights=w.safetensors --set model.input=[2,9] --set "
+     "data.mean=[0.1,0.2,0.3]",
+     IMAGES, images_weights, .expect = {"data.mean has 3 numbers, but the model's images have 1 channel"}},
+    {"images exported from a model without height", CONFIG,
+     "export c.yaml --output x.onnx --set model.weights=w.safetensors --set model.input=[18]", IMAGES,
+     images_weights, .expect = {"data.kind: images needs model.input [height, width, 3]"}},
+    {"images predicted by weights without their normalisation", USAGE,
+     "predict c.yaml --input d --set model.weights=w.safetensors --set data.normalize=true", IMAGES,
+     images_weights,
+     .expect =
+         {"name the run with --checkpoint, or set data.mean and data.std, and data.normalize to false"}},
+    {"no rows predicted by weights without their normalisation", USAGE,
+     "predict c.yaml --input e.csv --set model.weights=w.safetensors", CSV_WITH("normalize: true"),
+     csv_weights,
+     .expect = {"normalised, and --set data.normalize=false: predictions are then normalised, too"}},
     {"images with a deviation of 0", CONFIG, "check c.yaml --set data.std=0", IMAGES, images_good,
      .expect = {"data.std: `0` must be in"}},
     {"images with given and measured means", CONFIG,
