@@ -133,7 +133,7 @@ static void make_alphabet(int16_t byte_of[ALPHABET]) {
   }
 }
 
-/* The bytes of a token's text into the arena; `plain`: it is written as it is, which is how added tokens are. */
+/* The bytes of a token of the vocabulary, which writes each byte as a character. */
 static ls_status_t take_text(ls_tokenizer_t *t, const int16_t *byte_of, const char *text, token_t *token) {
   size_t size = strlen(text), bytes = 0, length;
   char *to = ls_arena_alloc(&t->arena, size + 1);
@@ -242,7 +242,8 @@ static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab) {
   return LS_OK;
 }
 
-static ls_status_t take_added(ls_tokenizer_t *t, const json_t *added) {
+/* Added tokens are written as they are, also where the vocabulary repeats them. */
+static ls_status_t take_added(ls_tokenizer_t *t, const json_t *vocab, const json_t *added) {
   static const char *const features[] = {"single_word", "lstrip", "rstrip"};
   t->added_count = (int)json_array_size(added);
   t->added = ls_arena_array(&t->arena, (size_t)t->added_count + 1, sizeof *t->added);
@@ -255,7 +256,9 @@ static ls_status_t take_added(ls_tokenizer_t *t, const json_t *added) {
     if (!text) return LS_ERR_MEMORY;
     int32_t id = (int32_t)json_integer_value(json_object_get(one, "id"));
     const token_t *token = &t->token[id];
-    if (token->text && (token->bytes != strlen(text) || memcmp(token->text, text, token->bytes) != 0))
+    const json_t *same = json_object_get(vocab, text);
+    if (token->text && !(same && json_integer_value(same) == id) &&
+        (token->bytes != strlen(text) || memcmp(token->text, text, token->bytes) != 0))
       return ls_fail(t->ctx, LS_ERR_DATA,
                      "%s: added token '%s' has number %" PRId32 ", which another one has", t->owner,
                      LS_SHOWN(text), id);
@@ -327,7 +330,7 @@ static ls_status_t take_model(ls_tokenizer_t *t, const json_t *root) {
   if (status == LS_OK) status = reserve(t, size);
   if (status == LS_OK) status = take_vocab(t, vocab);
   if (status == LS_OK) status = take_merges(t, vocab, merges);
-  return status == LS_OK ? take_added(t, added) : status;
+  return status == LS_OK ? take_added(t, vocab, added) : status;
 }
 
 static ls_status_t take_array(ls_tokenizer_t *t, const json_t *array) {

@@ -104,6 +104,27 @@ static void merges_go_by_rank_then_from_the_left(void **state) {
   said_close(&said);
 }
 
+/* The vocabulary writes the byte 0xe9 as U+00E9 and a line's end as U+010A; added tokens are written as they are. */
+static void an_added_token_may_be_in_the_vocabulary_as_it_is_written(void **state) {
+  (void)state;
+  static const char *const texts[] = {"<\u00e9>", "<\u010a>", "<m>"};
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(texts); i++) {
+    char json[400];
+    snprintf(json, sizeof json,
+             "{\"added_tokens\": [{\"id\": 2, \"content\": \"%s\"}], \"pre_tokenizer\": {\"type\": "
+             "\"ByteLevel\"}, \"model\": {\"vocab\": {\"a\": 0, \"b\": 1, \"%s\": 2}, \"merges\": []}}",
+             texts[i], texts[i]);
+    ls_tokenizer_t *t;
+    if (ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
+    static const char *const raw[] = {"a<\xc3\xa9>b", "a<\xc4\x8a>b", "a<m>b"};
+    assert_tokens(&said, t, raw[i], "0 2 1");
+    ls_tokenizer_close(t);
+  }
+  said_close(&said);
+}
+
 static void count(void *user, int32_t token) {
   assert_int_equal(token, 4);
   ++*(int64_t *)user;
@@ -255,6 +276,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(texts_become_the_tokens_of_gpt2),
       cmocka_unit_test(merges_go_by_rank_then_from_the_left),
+      cmocka_unit_test(an_added_token_may_be_in_the_vocabulary_as_it_is_written),
       cmocka_unit_test(a_long_word_takes_no_long_time),
       cmocka_unit_test(what_gives_other_tokens_is_refused_by_name),
       cmocka_unit_test(a_sequence_of_one_and_no_dropout_are_plain),
