@@ -152,7 +152,7 @@ static ls_status_t encode(job_t *j) {
 /* ---- decoding ---- */
 
 static ls_status_t decode_file(job_t *j, ls_corpus_file_t *f) {
-  ls_status_t status = ls_corpus_numbers(j->ctx, j->dtype, f);
+  ls_status_t status = ls_corpus_numbers(j->ctx, j->dtype, j->args->extra[EXTRA_TYPE] != NULL, f);
   for (int64_t i = 0; i < f->count && status == LS_OK; i++) {
     int64_t token = j->dtype == LS_U16 ? ((const uint16_t *)f->tokens)[i] : ((const int32_t *)f->tokens)[i];
     size_t bytes;

@@ -37,47 +37,48 @@ void ls_corpus_header(ls_dtype_t dtype, int32_t tokens, char header[LS_CORPUS_HE
   memcpy(header, &first, sizeof first);
 }
 
-static bool is_llmc(const ls_view_t *view, llmc_t *header, ls_dtype_t *dtype) {
-  if (view->size < LS_CORPUS_HEADER_BYTES) return false;
+typedef enum { LLMC_NONE, LLMC_KNOWN, LLMC_OTHER } llmc_header_t;
+
+/* Whether the file begins with llm.c's header, of the known version or another. *dtype: of its tokens, by the magic. */
+static llmc_header_t read_header(const ls_view_t *view, llmc_t *header, ls_dtype_t *dtype) {
+  if (view->size < LS_CORPUS_HEADER_BYTES) return LLMC_NONE;
   memcpy(header, view->bytes, sizeof *header);
   for (int i = 0; i < LS_COUNT(llmc_kinds); i++) {
     *dtype = llmc_kinds[i].dtype;
-    if (header->magic == llmc_kinds[i].magic && header->version == llmc_kinds[i].version) return true;
+    if (header->magic == llmc_kinds[i].magic)
+      return header->version == llmc_kinds[i].version ? LLMC_KNOWN : LLMC_OTHER;
   }
-  return false;
+  return LLMC_NONE;
 }
 
 int ls_corpus_guess(const ls_corpus_file_t *f) {
   llmc_t header;
   ls_dtype_t dtype;
   size_t length = strlen(f->path);
-  if (is_llmc(&f->view, &header, &dtype)) return dtype == LS_U16 ? LS_TOKENS_U16 : LS_TOKENS_I32;
+  if (read_header(&f->view, &header, &dtype) != LLMC_NONE)
+    return dtype == LS_U16 ? LS_TOKENS_U16 : LS_TOKENS_I32;
   return length > 4 && strcmp(f->path + length - 4, ".bin") == 0 ? LS_TOKENS_U16 : LS_TOKENS_CHARACTERS;
 }
 
 /* ---- token files ---- */
 
-/* A header of llm.c in a version of its own. */
-static bool is_later(const ls_view_t *view, llmc_t *header) {
-  if (view->size < LS_CORPUS_HEADER_BYTES) return false;
-  memcpy(header, view->bytes, sizeof *header);
-  bool later = false;
-  for (int i = 0; i < LS_COUNT(llmc_kinds); i++)
-    later = later || header->magic == llmc_kinds[i].magic;
-  return later;
-}
-
-ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, ls_corpus_file_t *f) {
+ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, bool chosen, ls_corpus_file_t *f) {
   llmc_t header;
   ls_dtype_t found;
   size_t one = ls_dtype_bytes(dtype), skip = 0;
-  if (!is_llmc(&f->view, &header, &found) && is_later(&f->view, &header))
+  const llmc_header_t kind = read_header(&f->view, &header, &found);
+  if (kind == LLMC_OTHER && !chosen)
     return ls_fail(ctx, LS_ERR_UNSUPPORTED,
-                   "%s: its header is llm.c's of version %" PRId32
-                   ", which lockstep does not know: write the tokens "
-                   "anew, or without the header",
-                   f->path, header.version);
-  if (is_llmc(&f->view, &header, &found)) {
+                   "%s: it begins like llm.c's header of version %" PRId32
+                   ", which lockstep does not know: write the tokens anew. If the file has no header, "
+                   "set data.tokens, or --type, to %s",
+                   f->path, header.version, found == LS_U16 ? "u16" : "i32");
+  if (kind == LLMC_OTHER)
+    ls_log(ctx, LS_LOG_WARN,
+           "%s: it begins like llm.c's header of version %" PRId32
+           ", but is read as %s without a header, as data.tokens or --type says",
+           f->path, header.version, one == 2 ? "u16" : "i32");
+  if (kind == LLMC_KNOWN) {
     skip = LS_CORPUS_HEADER_BYTES;
     if (found != dtype)
       return ls_fail(ctx, LS_ERR_DATA,
@@ -283,7 +284,7 @@ static ls_status_t take_files(reader_t *r, const ls_data_config_t *config) {
     ls_corpus_file_t *f = &s->file[i];
     f->tokens = f->view.bytes;
     f->count = (int64_t)f->view.size;
-    if (s->dtype != LS_U8) status = ls_corpus_numbers(r->ctx, s->dtype, f);
+    if (s->dtype != LS_U8) status = ls_corpus_numbers(r->ctx, s->dtype, config->tokens != LS_TOKENS_AUTO, f);
     if (status == LS_OK) status = check_numbers(r, f);
   }
   return status;

@@ -260,6 +260,24 @@ static void characters_are_numbered_in_order(void **state) {
   said_close(&said);
 }
 
+static void tokens_may_begin_like_another_header(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  static const int32_t begin[256] = {20240520, 2, 100};
+  const ls_data_config_t config = {
+      .path = counting_file("raw", LS_U16, (const char *)begin, sizeof begin, 0, 100),
+      .tokens = LS_TOKENS_U16};
+  ls_data_want_t wide = want;
+  wide.outputs = 1 << 16;
+  ls_dataset_t *d = open_text(&said, config, &wide);
+  assert_int_equal(d->corpus->file[0].count, 512 + 100);
+  assert_said(&said, "header of version 2, but is read as u16 without a header");
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
 static void what_cannot_be_read_is_refused(void **state) {
   (void)state;
   said_t said;
@@ -271,6 +289,7 @@ static void what_cannot_be_read_is_refused(void **state) {
   const char *cut = counting_file("cut.bin", LS_U16, (const char *)header, sizeof header, 0, 100);
   static const int32_t newer[256] = {20240520, 2, 100};
   const char *other = counting_file("new.bin", LS_U16, (const char *)newer, sizeof newer, 0, 100);
+  const char *named = counting_file("v2.tok", LS_U16, (const char *)newer, sizeof newer, 0, 100);
   const char *tokens = counting_file("t.bin", LS_U16, "", 0, 250, 12), *empty = file_make("e", "", 0);
   ls_data_want_t few = want, one = want, real = want;
   few.outputs = 8;
@@ -283,7 +302,11 @@ static void what_cannot_be_read_is_refused(void **state) {
   refused(&said, (ls_data_config_t){.path = cut}, want, LS_ERR_DATA,
           "promises 101 tokens of 2 bytes, but 200 bytes");
   refused(&said, (ls_data_config_t){.path = other}, want, LS_ERR_UNSUPPORTED,
-          "its header is llm.c's of version 2");
+          "it begins like llm.c's header of version 2");
+  refused(&said, (ls_data_config_t){.path = named}, want, LS_ERR_UNSUPPORTED,
+          "If the file has no header, set data.tokens, or --type, to u16");
+  refused(&said, (ls_data_config_t){.path = named, .tokens = LS_TOKENS_U16}, want, LS_ERR_DATA,
+          "token 0 (from 0; byte offset 0) is 55432, but the model's last layer has 256 units");
   refused(&said, (ls_data_config_t){.path = cut, .tokens = LS_TOKENS_I32}, want, LS_ERR_DATA,
           "set data.tokens, or --type, to u16");
   refused(&said, (ls_data_config_t){.path = tokens}, want, LS_ERR_DATA,
@@ -413,6 +436,7 @@ int main(void) {
       cmocka_unit_test(windows_stay_in_their_file),
       cmocka_unit_test(random_windows_are_a_function_of_seed_and_position),
       cmocka_unit_test(characters_are_numbered_in_order),
+      cmocka_unit_test(tokens_may_begin_like_another_header),
       cmocka_unit_test(what_cannot_be_read_is_refused),
       cmocka_unit_test(packed_text_is_unpacked),
       cmocka_unit_test(memory_may_run_out),
