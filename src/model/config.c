@@ -207,15 +207,15 @@ static ls_status_t check_use(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_m
       {"label_smoothing", "loss: cross-entropy",
        model->label_smoothing > 0 && model->loss != LS_LOSS_CROSS_ENTROPY},
       {"huber_delta", "loss: huber", model->huber_delta != 1 && model->loss != LS_LOSS_HUBER},
-      {"ignore", "classes of positions: loss: cross-entropy and a last layer [T, classes]",
+      {"ignore", "loss: cross-entropy and a last layer [T, classes]",
        model->ignore != -1 && ls_model_positions(model) == 0},
       {"pad", "tokens: only a network that begins with an embedding of samples [T] has padding",
        model->pad >= 0 && (ids == 0 || model->input.count != 1)},
   };
   for (int i = 0; i < LS_COUNT(rows); i++)
     if (rows[i].useless)
-      return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, rows[i].key)->place, "model.%s goes with %s",
-                        rows[i].key, rows[i].needs);
+      return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, rows[i].key)->place,
+                        "model.%s has no effect without %s", rows[i].key, rows[i].needs);
   if (model->pad < ids) return LS_OK;
   return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, "pad")->place,
                     "model.pad: %" PRId64 " is no token of the embedding, whose rows are 0 to %" PRId64,

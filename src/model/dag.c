@@ -136,9 +136,9 @@ static ls_status_t size_layer(ls_layer_reader_t *r, int i) {
       strcat(all, k > 0 ? ", " : "");
       strcat(all, sample_text(&sample[k], a));
     }
-    return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry),
-                      "model.layers.%s: %s; the layer%s before give%s %s", layer->kind->name, why,
-                      LS_PLURAL(layer->from_count), layer->from_count == 1 ? "s" : "", all);
+    return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry), "model.layers.%s: %s; %s gives %s",
+                      layer->kind->name, why,
+                      ls_layer_common(layer)->from.count > 0 ? "`from`" : "the layer before", all);
   }
   const char *unpadded = layer->kind->unpadded ? layer->kind->unpadded(layer->options) : NULL;
   const ls_model_config_t *model = r->model;

@@ -94,11 +94,11 @@ static const struct {
     {"  preset: mlp-large\n  layers: [dense: {units: 1}]\n",
      "f.yaml:3:3: model.layers cannot be combined with"},
     {"  input: 3\n  loss: mse\n  layers: [dense: {units: 1}]\n  label_smoothing: 0.1\n",
-     "f.yaml:5:20: model.label_smoothing goes with loss: cross-entropy"},
+     "f.yaml:5:20: model.label_smoothing has no effect without loss: cross-entropy"},
     {"  input: 3\n  loss: mse\n  layers: [dense: {units: 1}]\n  huber_delta: 2\n",
-     "f.yaml:5:16: model.huber_delta goes with loss: huber"},
+     "f.yaml:5:16: model.huber_delta has no effect without loss: huber"},
     {"  input: 3\n  loss: cross-entropy\n  layers: [dense: {units: 2}]\n  ignore: 1\n",
-     "f.yaml:5:11: model.ignore goes with classes of positions"},
+     "f.yaml:5:11: model.ignore has no effect without loss: cross-entropy and a last layer [T, classes]"},
     {"  - 3\n", "f.yaml:2:3: model: a list is given, a map of options was expected"},
 };
 

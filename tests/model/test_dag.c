@@ -182,9 +182,8 @@ static const struct {
      "C]"},
     {"    - embedding: {size: 3, units: 2, name: e}\n    - dense: {units: 3}\n    - concat: {from: [e, "
      "layers.1], over: last}\n",
-     "f.yaml:7:7: model.layers.concat: over: last: all that is joined is alike but for its last dimension; "
-     "the layers before "
-     "give (4, 2), (3)"},
+     "f.yaml:7:7: model.layers.concat: over: last needs layers that differ in their last dimension alone; "
+     "`from` gives (4, 2), (3)"},
     {"    - attention: {heads: 2}\n",
      "f.yaml:5:7: model.layers.attention: a sequence [T, F] is needed, with F a "
      "multiple of the 2 heads; the layer before gives (4)"},

@@ -224,7 +224,7 @@ static void test_what_padding_cannot_do_is_refused(void **state) {
   static const struct {
     const char *model, *says;
   } bad[] = {
-      {"input: [4], pad: 0, layers: [dense: {units: 3}]", "model.pad goes with tokens"},
+      {"input: [4], pad: 0, layers: [dense: {units: 3}]", "model.pad has no effect without tokens"},
       {"input: [4], pad: 0, layers: [embedding: {size: 9, units: 4}, global_pool: {kind: max}, dense: "
        "{units: 3}]",
        ":1:91: model.layers.global_pool: max does not know model.pad"},

@@ -86,7 +86,7 @@ static bool concat_takes(const void *options, const ls_shape_t *sample, int coun
     if (alike.rank == sample->rank) alike.dim[alike.rank - 1] = sample->dim[alike.rank - 1];
     good = good && ls_shape_equal(&alike, sample);
   }
-  snprintf(why, LS_LAYER_WHY_BYTES, "over: last: all that is joined is alike but for its last dimension");
+  snprintf(why, LS_LAYER_WHY_BYTES, "over: last needs layers that differ in their last dimension alone");
   return good;
 }
 
