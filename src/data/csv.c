@@ -18,7 +18,7 @@ typedef struct {
   int64_t passed;      /* lines of the file between the header and the first row here */
   ls_labels_t *labels; /* of the chosen column; NULL: numbers alone */
   bool gaps;           /* cells may have no value: NaN */
-  bool fills;          /* .. if data.missing said so */
+  bool fills;          /* data.missing can be set, so errors advise it */
   bool targets;        /* cells are targets, labels or not */
   ls_csv_columns_t columns;
   double *values; /* (rows, chosen), room for capacity values */
@@ -82,8 +82,7 @@ static ls_status_t read_label(table_t *t, const ls_csv_column_t *c, const ls_csv
   char shown[CELL_TEXT_BYTES], why[LS_CSV_GAP_TEXT_BYTES];
   const char *name = ls_csv_cell_text(&t->columns.arena, cell);
   if (!name) return LS_ERR_MEMORY;
-  bool text =
-      cell->len > 0 && strlen(name) + 1 > 1 && ls_text_utf8(name) && !memchr(cell->text, '\0', cell->len);
+  bool text = cell->len > 0 && *name && ls_text_utf8(name) && !memchr(cell->text, '\0', cell->len);
   bool gap = ls_csv_is_label_gap(cell);
   ls_status_t status =
       text && (!gap || t->labels->given) ? ls_labels_add(t->labels, name, &number) : LS_ERR_DATA;

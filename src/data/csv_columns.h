@@ -11,9 +11,9 @@ typedef struct {
   bool except;              /* used by the caller for something else */
   bool named;               /* requested by name: a date in it is an error, not a reason to leave it out */
   int64_t place;            /* column of the matrix, -1 = left out */
-  /* Columns of the matrix and one more, of the parts of its dates; 0 = left out. */
+  /* For each part of its dates the column's index + 1 in the matrix; 0 = unused. */
   int64_t part[LS_DATE_PARTS];
-  bool dated; /* one of them is not */
+  bool dated; /* has a part in use */
 } ls_csv_column_t;
 
 typedef struct {

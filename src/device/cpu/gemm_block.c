@@ -14,8 +14,10 @@ typedef struct {
   int64_t m, n, k, lda, ldb, ldc;
 } product_t;
 
-/* The workspace of sgemm_nocopy_driver. Version 3.7 takes the last `unit_m` floats, version 2.6 does without them. */
-#define WORKSPACE_BYTES(depth, unit_m) ((int64_t)sizeof(float) * ((depth) * (unit_m) + 64 + (unit_m)))
+/* The most that sgemm_nocopy_driver allocates as its workspace. `strip_m`: rows that its kernel computes at a time, which is
+ * not always .unit_m, that of the kernel of packed blocks. Version 3.7 allocates the last strip_m floats; version 2.6
+ * allocates everything but them. */
+#define WORKSPACE_BYTES(depth, strip_m) ((int64_t)sizeof(float) * ((depth) * (strip_m) + 64 + (strip_m)))
 
 typedef struct {
   int64_t word_bytes;
