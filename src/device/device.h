@@ -143,6 +143,7 @@ struct ls_backend {
   /* Device memory of a SIDE stream. 0: the backend does not compute on two streams at once (a host's kernels share its
    * threads). */
   size_t side_bytes;
+  size_t captured_bytes; /* device memory that each collective of a captured step keeps */
   const ls_device_ops_t *device;
   const ls_buffer_ops_t *buffer;
   const ls_stream_ops_t *stream;
@@ -177,7 +178,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 11 };
+enum { LS_CUDA_ABI = 12 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

@@ -128,6 +128,14 @@ static int64_t exchange_bytes(const ls_program_t *p) {
   return sum;
 }
 
+static int64_t collectives(const ls_program_t *p) {
+  int64_t count = 0;
+  for (int i = 0; p && i < p->count; i++)
+    for (int t = 0; t < p->member[i]->task_count; t++)
+      count += p->member[i]->tasks[t].kind == LS_TASK_COLLECTIVE;
+  return count;
+}
+
 /* Whether a second stream computes. */
 static bool computes_aside(const ls_program_t *p) {
   bool aside = false;
@@ -170,7 +178,8 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   if (train) need->schedule_bytes = ls_run_book_bytes(train);
   if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
   const ls_device_scratch_t scratch = hold_scratch(backend, options, train, eval);
-  need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes;
+  need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes +
+                        (int64_t)backend->captured_bytes * (collectives(train) + collectives(eval));
   memcpy(need->code, scratch.code, sizeof need->code);
   if (computes_aside(train)) need->side_bytes = (int64_t)backend->side_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;

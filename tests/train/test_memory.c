@@ -126,6 +126,12 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   assert_in_range(need.schedule_bytes, 5 * 200, 5 * 4000);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes + 7000 +
                                           need.exchange_bytes + need.schedule_bytes + 900);
+  /* each collective of a captured step keeps memory */
+  const int64_t kernels_bytes = need.scratch_bytes;
+  backend.captured_bytes = 100;
+  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  assert_int_equal(need.scratch_bytes, kernels_bytes + 2 * 100);
+  backend.captured_bytes = 0;
   /* larger messages travel in chunks; one rank exchanges nothing; nor do GPUs, in host memory */
   tensors[3].size_bytes = 9 * CHUNK;
   ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);

@@ -9,12 +9,14 @@
 #include <cuda_runtime_api.h>
 
 /* Products of different shape that a device remembers; cuBLASLt's workspace on compute streams (what its
- * manual advises for Hopper); reductions' scratch on every stream; host calls in flight on a stream; how long
- * destroying a stream waits for it. */
+ * manual advises for Hopper); reductions' scratch on every stream; what NCCL 2.28 keeps for each collective in a graph
+ * (docs/results.md: 0.34 to 0.42 MB on two H200); host calls in flight on a stream; how long destroying a stream waits for
+ * it. */
 enum {
   LS_CUDA_PRODUCT_MAX = 512,
   LS_CUDA_WORKSPACE_BYTES = 32 << 20,
   LS_CUDA_SCRATCH_BYTES = 1 << 20,
+  LS_CUDA_CAPTURED_BYTES = 380000,
   LS_CUDA_CALL_MAX = 64,
   LS_CUDA_DESTROY_S = 10,
 };

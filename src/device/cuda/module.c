@@ -5,6 +5,7 @@ const ls_backend_t ls_backend_cuda = {
     .name = "cuda",
     .tf32 = true,
     .side_bytes = LS_CUDA_WORKSPACE_BYTES + LS_CUDA_SCRATCH_BYTES,
+    .captured_bytes = LS_CUDA_CAPTURED_BYTES,
     .device = &ls_cuda_device_ops,
     .buffer = &ls_cuda_buffer_ops,
     .stream = &ls_cuda_stream_ops,
