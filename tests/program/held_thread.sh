@@ -11,8 +11,8 @@ Y
 
 # Each case has a number, and files with it in their names: all cases wait for their deadlines at once.
 cases=0
-# begin COMMAND...: the next case, as $pid, up to its first step
-begin() {
+# next_case COMMAND...: the next case, as $pid, up to its first step
+next_case() {
   start_training "$@"
   cases=$((cases + 1))
   mv "$work/err" "$work/err.$cases"
@@ -39,16 +39,16 @@ hold() {
 
 # the other rank waits for this one, also by its deadline: the first to speak ends the run
 if command -v mpirun >/dev/null 2>&1; then
-  begin "$program" train "$work/c.yaml" --set parallel.strategy=ddp --ranks 2
+  next_case "$program" train "$work/c.yaml" --set parallel.strategy=ddp --ranks 2
   hold "ls worker" 0 "error: rank [01]: .*\(does not answer\|within [0-9.]* s\)"
 else
   echo "no mpirun: one rank only"
 fi
-begin "$program" train "$work/c.yaml"
+next_case "$program" train "$work/c.yaml"
 hold "ls worker" - "error: step [0-9]* waits for a thread that does not answer.*ls worker (held"
-begin "$program" train "$work/c.yaml"
+next_case "$program" train "$work/c.yaml"
 hold lockstep - "error: step [0-9]* waits for a thread that does not answer.*lockstep (held"
-begin "$program" train "$work/c.yaml"
+next_case "$program" train "$work/c.yaml"
 hold "ls loader" - "the thread that loads data does not answer"
 # a process of bench said so, and went on waiting
 loads() {

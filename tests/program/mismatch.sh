@@ -122,10 +122,10 @@ resume --set train.epochs=21 --set data.path="$work/huge.csv" --allow-data-chang
 [ "$(ls -d "$work"/copy/step-* | wc -l)" = "$(ls -d "$work"/run/step-* | wc -l)" ] || fail "saved though every step was skipped"
 
 echo "a new run with the weights of another one"
-begin() { "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/tuned" --json "$@" \
+new_run() { "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/tuned" --json "$@" \
   >"$work/tuned.json" 2>"$work/err"; }
 for from in "$work/run" "$work"/run/step-* "$(ls "$work"/run/step-*/model.safetensors)"; do
-  begin --init "$from" --set train.optimizer.name=sgd --set train.steps=1 --set train.epochs=0 || fail "--init $from: $(cat "$work/err")"
+  new_run --init "$from" --set train.optimizer.name=sgd --set train.steps=1 --set train.epochs=0 || fail "--init $from: $(cat "$work/err")"
   [ "$(field "$work/tuned.json" resumed_from_step)" = null ] || fail "--init goes on with a run"
   [ "$(field "$work/tuned.json" val_loss_first)" = "$loss" ] || fail "--init $from begins elsewhere"
 done
