@@ -30,6 +30,13 @@ static ls_rings_t *map(ls_ctx_t *ctx, int fd, int ranks) {
   return NULL;
 }
 
+static ls_status_t warn(ls_ctx_t *ctx, const char *path, const char *what, int error) {
+  ls_log(ctx, LS_LOG_WARN,
+         "%s: %s: %s; the report of a hang will lack collectives: free room, or set monitor.dir", path, what,
+         strerror(error));
+  return error == ENOSPC || error == EDQUOT ? LS_ERR_NO_SPACE : LS_ERR_IO;
+}
+
 /* Takes its room at once: a rank that wrote to a part for which the disk has no room later would be ended by SIGBUS. */
 ls_status_t ls_rings_create(ls_ctx_t *ctx, const char *dir, int ranks, ls_rings_t **rings) {
   char *path = ls_path_join(ctx, dir, LS_RING_NAME);
@@ -38,11 +45,10 @@ ls_status_t ls_rings_create(ls_ctx_t *ctx, const char *dir, int ranks, ls_rings_
   int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   ls_status_t status = LS_OK;
   const int error = fd < 0 ? errno : posix_fallocate(fd, 0, (off_t)((size_t)ranks * sizeof(ls_ring_t)));
-  errno = error;
   if (error != 0)
-    status = ls_fail_errno(ctx, "%s: cannot be made", path);
+    status = warn(ctx, path, "cannot be made", error);
   else if (!(*rings = map(ctx, fd, ranks)))
-    status = ls_fail_errno(ctx, "%s: cannot be mapped into memory", path);
+    status = warn(ctx, path, "cannot be mapped into memory", errno);
   if (fd >= 0) close(fd);
   if (error != 0 && fd >= 0) unlink(path);
   ls_free(path);

@@ -38,7 +38,8 @@ typedef struct {
 } ls_ring_t;
 
 typedef struct ls_rings ls_rings_t;
-/* Makes DIR/collectives.ring anew; ranks of an earlier life keep the file that they have. */
+/* Makes DIR/collectives.ring anew; ranks of an earlier life keep the file that they have. A run can do without: that it
+ * cannot be made is a warning. */
 ls_status_t ls_rings_create(ls_ctx_t *ctx, const char *dir, int ranks, ls_rings_t **rings);
 /* That of a run of so many ranks; NULL: there is none, so nobody asks. */
 ls_rings_t *ls_rings_find(const char *dir, int ranks);

@@ -120,7 +120,7 @@ static ls_status_t open_page(agent_t *a) {
   if (status == LS_OK) status = ls_page_open(a->ctx, a->settings.page_dir, a->settings.ranks, &a->page);
   if (status == LS_OK && !(a->rings = ls_rings_find(a->settings.page_dir, a->settings.ranks)) &&
       ls_rings_create(a->ctx, a->settings.page_dir, a->settings.ranks, &a->rings) != LS_OK)
-    a->rings = NULL; /* reported; the run does without */
+    a->rings = NULL; /* a warning says so */
   if (lock >= 0) close(lock);
   if (status != LS_OK) refuse(a, a->ctx ? ls_ctx_error(a->ctx) : "the page of the ranks cannot be made");
   return status;

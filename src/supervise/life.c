@@ -359,7 +359,7 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
   usual->since_ns = 0;
   end->start_ns = l.begin_ns = ls_clock_ns();
   if (status == LS_OK && ls_rings_create(ctx, spec->dir, ranks, &l.rings) != LS_OK)
-    l.rings = NULL; /* reported; the run does without */
+    l.rings = NULL; /* a warning says so */
   if (status == LS_OK) status = hosts ? ls_hosts_begin(hosts, places, page, l.rings) : start(&l);
   if (hosts && l.poll) l.poll[HOSTS].fd = ls_hosts_fd(hosts);
   if (status == LS_OK) finish(&l, watch(&l, &status));

@@ -148,7 +148,7 @@ grep -q 'the parameters of rank 1 differ from those of the other ranks' "$work/e
 supervised two $large --ranks 2
 want=$(field "$work/two.json" params_xxh3)
 # shellcheck disable=SC2086 # words
-cured flips flip 0 exit "the ranks' parameters differ, and no majority says whose are right; step" 360 $large --ranks 2
+cured flips flip 0 exit "the ranks' parameters differ, and no majority says whose are right: --resume goes on from the newest good checkpoint; with three ranks or more it can be told which one is wrong; step" 360 $large --ranks 2
 want=$calm
 
 # a checkpoint that was altered is passed over
@@ -221,6 +221,13 @@ if mount -t tmpfs -o size=96k none "$work/full" 2>/dev/null; then
 else
   echo "no full disk: only root can mount one"
 fi
+# what a run can do without was called an error, with exit code 0
+mkdir -p "$work/ringless/collectives.ring"
+supervised ringless --set train.checkpoint.dir="$work/r" --set monitor.dir="$work/ringless"
+same_bits
+grep -q '^lockstep: warning: .*/collectives.ring: cannot be made: File exists; the report of a hang will lack collectives: free room, or set monitor.dir$' "$work/err" ||
+  fail "no rings: $(cat "$work/err")"
+! grep 'lockstep: error' "$work/err" || fail "an error without an end"
 supervised refused --set train.batch=1000000
 given_up refused 4 'starting again cannot cure that'
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 expect 2 'supervise starts the ranks itself' train "$work/c.yaml" --supervise
