@@ -19,7 +19,8 @@ enum { MONITOR_ONCE, MONITOR_WEB, MONITOR_PORT, MONITOR_ADDRESS, MONITOR_FLAG_CO
 static const cli_extra_t flags[] = {
     [MONITOR_ONCE] = {"--once", NULL, "Show the present state and end."},
     [MONITOR_WEB] = {"--web", NULL,
-                     "Show it in a browser: prints the page's address, and serves it until Ctrl-C."},
+                     "Show it in a browser: prints the page's address, and serves it until Ctrl-C. Not with "
+                     "--once or --json."},
     [MONITOR_PORT] = {"--port", "N", "With --web: the port (default 7480); 0 = any free one."},
     [MONITOR_ADDRESS] = {"--address", "A",
                          "With --web: the IPv4 address to listen on (default 127.0.0.1, only this host)."},
@@ -95,7 +96,8 @@ static void put_numbers(FILE *to, const ls_monitor_sample_t *r) {
 static void put_head(FILE *to, const ls_viewer_t *v) {
   char state[LS_VIEWER_STATE_BYTES];
   const ls_viewer_rank_t *first = ls_viewer_rank(v, 0);
-  fprintf(to, "%s: %s", cli_shown(v->dir), ls_viewer_state(v, state));
+  ls_viewer_state(v, state);
+  fprintf(to, "%s: %s", cli_shown(v->dir), state);
   if (!first) return;
   if (first->any) {
     const ls_monitor_sample_t *r = &first->newest;
@@ -283,8 +285,7 @@ static void print_state(const ls_viewer_t *v, bool numbers) {
 }
 
 static bool is_silent(const ls_viewer_t *v) {
-  char state[LS_VIEWER_STATE_BYTES];
-  return strncmp(ls_viewer_state(v, state), "silent", strlen("silent")) == 0;
+  return ls_viewer_state(v, NULL) == LS_VIEWER_SILENT;
 }
 
 static ls_status_t follow(ls_ctx_t *ctx, screen_t *s) {
@@ -328,9 +329,10 @@ static void print_json(const screen_t *s) {
     json_array_append_new(ranks, one);
   }
   const ls_viewer_rank_t *first = ls_viewer_rank(v, 0);
+  ls_viewer_state(v, state);
   cli_print_json(json_pack("{s:s, s:o?, s:s, s:O?, s:o?, s:O?}", "command", "monitor", "dir",
-                           ls_json_text(v->dir), "state", ls_viewer_state(v, state), "start",
-                           first ? first->start : NULL, "ranks", ranks, "events", v->events));
+                           ls_json_text(v->dir), "state", state, "start", first ? first->start : NULL,
+                           "ranks", ranks, "events", v->events));
 }
 
 static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
@@ -340,7 +342,8 @@ static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_status_t status =
       cli_args_whole(ctx, &cli_monitor, args, MONITOR_PORT, 0, UINT16_MAX, PORT_USUAL, &port);
   if (status == LS_OK && (args->extra[MONITOR_ONCE] || args->json))
-    status = ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep monitor: --web goes without --once and --json");
+    status =
+        ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep monitor: --web cannot be combined with --once or --json");
   if (status == LS_OK && !ls_monitor_is_address(address))
     status =
         ls_fail(ctx, LS_ERR_ARGUMENT,
@@ -350,6 +353,16 @@ static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
   status = cli_monitor_web(ctx, &view, address, (int)port);
   ls_viewer_close(&view);
   return status;
+}
+
+/* Without it the ranks' phases are not shown; a run in one process has none. */
+static void open_page(ls_ctx_t *ctx, screen_t *s) {
+  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
+  const ls_status_t status = own ? ls_page_read(own, s->view.dir, &s->page) : LS_ERR_MEMORY;
+  if (status != LS_OK) s->page = NULL;
+  if (own && status != LS_OK && status != LS_ERR_NOT_FOUND)
+    ls_log(ctx, LS_LOG_WARN, "%s; the ranks' phases are not shown", ls_ctx_error(own));
+  ls_ctx_destroy(own);
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
@@ -362,12 +375,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   s.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
   ls_status_t status = ls_viewer_open(ctx, args->operand[0], &s.view);
   if (status != LS_OK) return status;
-  char *page = ls_path_join(ctx, s.view.dir, LS_PAGE_NAME);
-  if (page && ls_path_exists(page) && ls_page_read(NULL, s.view.dir, &s.page) != LS_OK) {
-    s.page = NULL;
-    ls_log(ctx, LS_LOG_WARN, "%s: is no page of a run's ranks; their phases are not shown", page);
-  }
-  ls_free(page);
+  open_page(ctx, &s);
   status = ls_viewer_update(&s.view, &lines);
   if (status == LS_OK && args->json)
     print_json(&s);

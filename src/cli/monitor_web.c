@@ -27,8 +27,8 @@ static json_t *now_json(const ls_viewer_t *view) {
       json_object_set_new(phases, rank, json_string(ls_page_phase_name(look.phase)));
     }
   ls_page_close(page);
-  return json_pack("{s:o?, s:s, s:o?}", "dir", ls_json_text(view->dir), "state", ls_viewer_state(view, state),
-                   "phases", phases);
+  ls_viewer_state(view, state);
+  return json_pack("{s:o?, s:s, s:o?}", "dir", ls_json_text(view->dir), "state", state, "phases", phases);
 }
 
 static ls_status_t serve(ls_ctx_t *ctx, ls_viewer_t *view, ls_history_t *history, const char *address,
@@ -42,7 +42,11 @@ static ls_status_t serve(ls_ctx_t *ctx, ls_viewer_t *view, ls_history_t *history
   if (status == LS_OK) status = ls_web_start(ctx, address, port, token, history, &web);
   if (status != LS_OK) return status;
   status = ls_viewer_update(view, &lines); /* after the port is taken: reading a long log takes a while */
-  if (status == LS_OK) cli_print("%s\n", ls_web_url(web));
+  if (status != LS_OK) {
+    ls_web_stop(web);
+    return status;
+  }
+  cli_print("%s\n", ls_web_url(web));
   if (strncmp(address, "127.", 4) != 0)
     ls_log(ctx, LS_LOG_WARN, "--address %s: whoever sees this address on the network can read the run",
            address);

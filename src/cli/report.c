@@ -131,7 +131,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK && !any_line(logs))
     status = ls_fail(
         ctx, LS_ERR_DATA,
-        "%s: the event logs have no line of a training: it has not begun yet, or the files are not its",
+        "%s: the event logs have no line of a training: it has not begun yet, or these are not its files",
         view.dir);
   if (status == LS_OK) status = make(ctx, view.dir, logs, output);
   ls_viewer_close(&view);

@@ -210,7 +210,7 @@ ls_status_t ls_viewer_update(ls_viewer_t *v, int64_t *lines) {
   return status;
 }
 
-const char *ls_viewer_state(const ls_viewer_t *v, char text[LS_VIEWER_STATE_BYTES]) {
+ls_viewer_state_t ls_viewer_state(const ls_viewer_t *v, char *text) {
   struct timespec now;
   const ls_viewer_rank_t *first = ls_viewer_rank(v, 0);
   const json_t *every = json_object_get(first ? first->start : NULL, "every_s");
@@ -218,13 +218,19 @@ const char *ls_viewer_state(const ls_viewer_t *v, char text[LS_VIEWER_STATE_BYTE
   clock_gettime(CLOCK_REALTIME, &now);
   const double silent_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec - last;
   const char *end = json_string_value(json_object_get(first ? first->end : NULL, "text"));
-  if (first && first->end)
-    snprintf(text, LS_VIEWER_STATE_BYTES, "ended (%s)", end ? end : "");
-  else if (first && !first->any && !first->start)
-    snprintf(text, LS_VIEWER_STATE_BYTES, "the log has no record that can be read");
-  else if (json_is_number(every) && silent_s > LATE_RECORDS * json_number_value(every) + 1)
-    snprintf(text, LS_VIEWER_STATE_BYTES, "silent for %.0f s", silent_s);
+  const bool late = json_is_number(every) && silent_s > LATE_RECORDS * json_number_value(every) + 1;
+  const ls_viewer_state_t state = first && first->end                     ? LS_VIEWER_ENDED
+                                  : first && !first->any && !first->start ? LS_VIEWER_UNREADABLE
+                                  : late                                  ? LS_VIEWER_SILENT
+                                                                          : LS_VIEWER_RUNNING;
+  char shown[LS_VIEWER_STATE_BYTES];
+  if (state == LS_VIEWER_ENDED)
+    snprintf(shown, sizeof shown, "ended (%s)", end ? end : "");
+  else if (state == LS_VIEWER_SILENT)
+    snprintf(shown, sizeof shown, "silent for %.0f s", silent_s);
   else
-    snprintf(text, LS_VIEWER_STATE_BYTES, "running");
-  return text;
+    snprintf(shown, sizeof shown, "%s",
+             state == LS_VIEWER_RUNNING ? "running" : "the log has no record that can be read");
+  if (text) memcpy(text, shown, sizeof shown);
+  return state;
 }

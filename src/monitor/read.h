@@ -37,10 +37,11 @@ void ls_viewer_close(ls_viewer_t *view); /* also of one that is zero */
 /* Reads what is new, also of ranks that have begun since, and of a log that a new run has put in an old one's place.
  * *lines: how many. Lines that are no JSON are skipped. LS_ERR_NOT_FOUND: the folder is gone. */
 ls_status_t ls_viewer_update(ls_viewer_t *view, int64_t *lines);
-/* "running", "ended (ok)", "silent for 12 s": no record for several times their distance, and no word of an end; or that the
- * log has no record that can be read. Returns text. */
+/* SILENT: no record for several times their distance, and no word of an end. UNREADABLE: the log has no record that can be
+ * read. text: "running", "ended (ok)", "silent for 12 s"; may be NULL. */
+typedef enum { LS_VIEWER_RUNNING, LS_VIEWER_ENDED, LS_VIEWER_SILENT, LS_VIEWER_UNREADABLE } ls_viewer_state_t;
 enum { LS_VIEWER_STATE_BYTES = 64 };
-const char *ls_viewer_state(const ls_viewer_t *view, char text[LS_VIEWER_STATE_BYTES]);
+ls_viewer_state_t ls_viewer_state(const ls_viewer_t *view, char *text);
 /* NULL: the rank has no log. */
 const ls_viewer_rank_t *ls_viewer_rank(const ls_viewer_t *view, int rank);
 

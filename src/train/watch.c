@@ -37,10 +37,10 @@ static void warn_unwatched(const ls_trainer_t *t) {
                      : m->alert_count > 0 ? "monitor.alerts"
                                           : NULL;
   if (what && t->world->comm->rank == 0)
-    ls_log(
-        t->ctx, LS_LOG_WARN,
-        "%s: has no effect, because nothing is watched: set monitor.dir, or use lockstep train --supervise",
-        what);
+    ls_log(t->ctx, LS_LOG_WARN,
+           "%s: has no effect, because nothing is watched: set monitor.dir, or set train.checkpoint.dir and "
+           "use lockstep train --supervise",
+           what);
 }
 
 ls_status_t ls_trainer_watch(ls_trainer_t *t) {

@@ -122,7 +122,7 @@ expect 3 'monitor.alerts.name: `a` is the name of an alert above' check "$work/c
 expect 3 'monitor.alerts.name: a name was expected' check "$work/c.yaml" --set 'monitor={alerts: [{name: "", when: loss > 1}]}'
 # what would need monitor.dir was left out without a word
 "$program" train "$work/c.yaml" --quiet --set train.steps=2 --set 'monitor={sinks: [csv]}' >"$work/out" 2>"$work/err" || fail "sinks without monitor.dir"
-grep -q '^lockstep: warning: monitor.sinks: has no effect, because nothing is watched: set monitor.dir' "$work/err" || fail "no word of sinks that get nothing: $(cat "$work/err")"
+grep -q '^lockstep: warning: monitor.sinks: has no effect, because nothing is watched: set monitor.dir, or set train.checkpoint.dir and use lockstep train --supervise$' "$work/err" || fail "no word of sinks that get nothing: $(cat "$work/err")"
 expect 3 'monitor.alerts.webhook: `ftp://x` does not begin with http' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, webhook: "ftp://x"}]}'
 expect 3 'monitor.alerts.mail: `a b` is no address' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, mail: [a b]}]}'
 expect 3 'monitor.alerts: a list of alerts was expected' check "$work/c.yaml" --set 'monitor={alerts: {name: a}}'

@@ -19,7 +19,7 @@ expect 2 'from 0 to 65535, not "70000"' monitor "$seen" --web --port 70000
 rm -f "$seen/web.token"
 expect 2 '\-\-address takes an IPv4 address such as 127.0.0.1, not "nowhere"' monitor "$seen" --web --address nowhere
 [ ! -e "$seen/web.token" ] || fail "a refused address has made a token"
-expect 2 'without --once and --json' monitor "$seen" --web --once
+expect 2 'cannot be combined with --once or --json' monitor "$seen" --web --once
 expect 2 '\-\-address takes an IPv4 address' monitor "$work/none" --web --address ::1
 serve() {
   : >"$work/url"
@@ -38,6 +38,9 @@ fi
 grep -q 'cannot listen on 192.0.2.1 port 0' "$work/err" || fail "$(cat "$work/err")"
 cp "$work/unread/web.token" "$seen/web.token"
 [ "$(stat -c %a "$seen/web.token")" = 600 ] || fail "the token can be read by others"
+# a run that cannot be read: whoever saw the address could have read it
+if "$program" monitor "$work/unread" --web --port 0 --address 0.0.0.0 >"$work/out" 2>"$work/err"; then fail "a log that is a folder"; fi
+! grep 'whoever sees this address' "$work/err" || fail "a warning about an address at which nothing is served"
 chmod 644 "$seen/web.token"
 expect 3 'web.token: others can read' monitor "$seen" --web --port 0
 rm "$seen/web.token"
