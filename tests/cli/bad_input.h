@@ -25,15 +25,16 @@ enum {
 typedef struct {
   const char *name;
   int code;
-  const char *args;    /* split at spaces; NULL: "check c.yaml". --json is added unless it is there */
-  const char *config;  /* text of c.yaml; NULL: there is none */
-  void (*files)(void); /* makes further files in the current folder; may be NULL */
+  const char *args;               /* split at spaces; NULL: "check c.yaml". --json is added */
+  const char *config;             /* text of c.yaml; NULL: there is none */
+  void (*files)(void);            /* makes further files in the current folder; may be NULL */
   const char *expect[EXPECT_MAX]; /* each must be in stderr */
   const char *lacks;              /* must not be in stderr; may be NULL */
   const char *leaves;             /* what may be new: everything below this path; NULL: nothing */
   const char *env;                /* NAME=VALUE for the program; may be NULL */
   bool tiny_disk;                 /* the folder "disk" is a file system of 24 kB */
   bool huge;                      /* asks for more memory than there is */
+  bool no_json;                   /* --json is not added */
   bool stdout_full;               /* stdout is /dev/full */
 } row_t;
 

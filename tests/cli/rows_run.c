@@ -77,9 +77,6 @@ static void newest_altered(void) {
 static void empty_run(void) {
   mkdir("run", 0777);
 }
-static void empty_run_json(void) {
-  mkdir("run--json", 0777); /* report takes no --json */
-}
 static void run_is_a_file(void) {
   put_text("run", "mine\n");
 }
@@ -145,11 +142,12 @@ const row_t rows_run[] = {
      .expect = {"c.yaml: there is no such folder", REMEDY}},
     {"monitor of a run that shows nothing", IO, "monitor run", GOOD, trained,
      .expect = {"run: there is no events.jsonl", REMEDY}},
-    {"page of no folder", IO, "monitor none--json --web --port 0",
-     .expect = {"none--json: there is no such folder", REMEDY}},
-    {"report of no folder", IO, "report none--json", .expect = {"there is no such folder", REMEDY}},
-    {"report of an empty folder", IO, "report run--json", .files = empty_run_json,
-     .expect = {"run--json: there is no events.jsonl", REMEDY}},
+    {"page of no folder", IO, "monitor none --web --port 0", .no_json = true,
+     .expect = {"none: there is no such folder", REMEDY}},
+    {"report of no folder", IO, "report none", .no_json = true,
+     .expect = {"there is no such folder", REMEDY}},
+    {"report of an empty folder", IO, "report run", .files = empty_run, .no_json = true,
+     .expect = {"run: there is no events.jsonl", REMEDY}},
 
     /* checkpoints */
     {"checkpoint missing", IO, "eval c.yaml --checkpoint none", GOOD, .expect = {"none", "no checkpoint"}},

@@ -42,7 +42,7 @@ static int run(const char *args, bool json, const char *env, const char *out, co
   argv[n++] = name;
   for (char *word = strtok_r(copy, " ", &state); word && n < ARGS_MAX; word = strtok_r(NULL, " ", &state))
     argv[n++] = word;
-  if (json && n > 1 && !strstr(args, flag)) argv[n++] = flag;
+  if (json && n > 1) argv[n++] = flag;
   argv[n] = NULL;
   pid_t child = fork();
   if (child < 0) give_up("fork");
@@ -150,7 +150,7 @@ static bool run_row(const row_t *row) {
   if (row->files) row->files();
   before[0] = after[0] = '\0';
   list_below(".", row->leaves, before);
-  int status = run(row->args ? row->args : "check c.yaml", true, row->env,
+  int status = run(row->args ? row->args : "check c.yaml", !row->no_json, row->env,
                    row->stdout_full ? "/dev/full" : "../out", "../err");
   list_below(".", row->leaves, after);
   read_text("../err", err);
