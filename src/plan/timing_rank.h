@@ -41,7 +41,7 @@ typedef struct {
 int64_t ls_timing_deadline_ns(const ls_config_t *config);
 /* An engine as training opens it. On failure the caller closes. */
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r);
-void ls_timing_rank_close(ls_timing_rank_t *r); /* again: nothing */
+void ls_timing_rank_close(ls_timing_rank_t *r); /* A second call does nothing. */
 /* Steps until the window is full (alone, or rank 0), or until the pace stops. Ranks that exchange do it
  * together, each in a thread of its own: binding a schedule with groups of ranks is collective. */
 ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace);
