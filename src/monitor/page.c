@@ -80,8 +80,7 @@ static ls_status_t open_page(ls_ctx_t *ctx, const char *dir, int ranks, ls_page_
   }
   if (status == LS_OK && !good && !write)
     status = errno == ENOENT ? ls_fail(ctx, LS_ERR_NOT_FOUND, "%s: no run shows its ranks here", path)
-             : errno == 0    ? ls_fail(ctx, LS_ERR_CORRUPT, "%s: is no page of a run's ranks", path)
-                             : ls_fail_errno(ctx, "%s: cannot be read", path);
+                             : ls_fail(ctx, LS_ERR_CORRUPT, "%s: is no page of a run's ranks", path);
   if (status == LS_OK && !good && write) {
     status = make(ctx, dir, path, ranks);
     if (status == LS_OK && !map_path(path, write, page))

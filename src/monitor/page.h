@@ -59,7 +59,7 @@ typedef struct ls_page ls_page_t;
  * one, together with `dir`; readers of the old file keep it. Local: of several processes one opens it first.
  * LS_ERR_IO, LS_ERR_NO_SPACE. */
 ls_status_t ls_page_open(ls_ctx_t *ctx, const char *dir, int ranks, ls_page_t **page);
-/* The same to read only. LS_ERR_NOT_FOUND without a file, LS_ERR_IO if it cannot be read, LS_ERR_CORRUPT if it is no page. */
+/* The same to read only. LS_ERR_NOT_FOUND without a file, LS_ERR_CORRUPT if it is no page. */
 ls_status_t ls_page_read(ls_ctx_t *ctx, const char *dir, ls_page_t **page);
 void ls_page_close(ls_page_t *page); /* NULL is allowed */
 int ls_page_ranks(const ls_page_t *page);

@@ -42,8 +42,8 @@ static ls_status_t judge(ls_trainer_t *t, const hash_t *hash) {
   if (!right)
     return ls_fail(t->ctx, LS_ERR_DIFFER,
                    "after step %lld the ranks' parameters differ, and no majority says whose are right: "
-                   "--resume goes on from "
-                   "the newest good checkpoint; with three ranks or more it can be told which one is wrong",
+                   "--resume goes on from the newest good checkpoint; with three ranks or more it can be told "
+                   "which one is wrong",
                    (long long)t->step);
   if (strcmp(hash[comm->rank], right) == 0) return LS_ERR_COMM;
   return ls_fail(
