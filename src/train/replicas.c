@@ -40,11 +40,11 @@ static ls_status_t judge(ls_trainer_t *t, const hash_t *hash) {
   }
   if (others == 0) return LS_OK;
   if (!right)
-    return ls_fail(t->ctx, LS_ERR_DIFFER,
-                   "after step %lld the ranks' parameters differ, and no majority says whose are right: "
-                   "--resume goes on from the newest good checkpoint; with three ranks or more it can be told "
-                   "which one is wrong",
-                   (long long)t->step);
+    return ls_fail(
+        t->ctx, LS_ERR_DIFFER,
+        "after step %lld the ranks' parameters differ, and no majority says whose are right: three "
+        "ranks or more could tell; --resume goes on from the newest good checkpoint",
+        (long long)t->step);
   if (strcmp(hash[comm->rank], right) == 0) return LS_ERR_COMM;
   return ls_fail(
       t->ctx, LS_ERR_DEVICE,
