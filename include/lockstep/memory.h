@@ -39,8 +39,8 @@ typedef struct {
   int64_t decoding_bytes; /* rooms of the threads that decode images for each batch, host memory */
   int64_t reading_bytes;  /* on a CPU: peak while files are read, before all else; 0 = no files */
   int64_t exchange_bytes; /* shared memory in which the ranks of a host exchange gradients */
-  /* The next two count as the libraries', so no sum below contains them. */
-  /* Of a CPU's kernels and of the library behind them, in all threads; of the collectives in a GPU's graphs. */
+  /* The next two count as the libraries', so no sum below contains them. The first is of a CPU's kernels and of the library
+   * behind them, in all threads, or of the collectives in a GPU's graphs. */
   int64_t scratch_bytes;
   int64_t side_bytes;          /* of a GPU's side stream (parallel.side_lane): the second set of workspaces */
   int64_t code[LS_CODE_COUNT]; /* how often the run needs each part of the code; no bytes */

@@ -23,9 +23,9 @@ ls_status_t ls_stream_next(ls_stream_rows_t *stream, ls_matrix_t *rows);
 /* Rows of the whole stream; -1: only its end will tell. */
 int64_t ls_stream_total(const ls_stream_rows_t *stream);
 
-/* A dataset without samples: what a model has learned about its data: `norm`, and the names in `config`. norm NULL: as
- * `config` has it without data, data.mean and data.std of images, else no normalisation. LS_ERR_CONFIG: settings of images that do not fit
- * want->x; LS_ERR_MEMORY. */
+/* A dataset without samples: what a model has learned about its data, `norm` and the names in `config`. norm NULL: as
+ * `config` has it without data, which is data.mean and data.std of images, else no normalisation. LS_ERR_CONFIG: settings of
+ * images that do not fit want->x; LS_ERR_MEMORY. */
 ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                const ls_norm_t *norm, ls_dataset_t **dataset);
 
