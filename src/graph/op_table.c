@@ -44,6 +44,7 @@ const ls_op_t *const ls_ops[] = {
     &ls_op_lengths,
     &ls_op_segments,
     &ls_op_mask_targets,
+    &ls_op_mask_places,
     &ls_op_pool_valid,
     &ls_op_pool_valid_dx,
     &ls_op_group_norm,

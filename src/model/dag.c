@@ -140,12 +140,6 @@ static ls_status_t size_layer(ls_layer_reader_t *r, int i) {
                       layer->kind->name, why,
                       ls_layer_common(layer)->from.count > 0 ? "`from`" : "the layer before", all);
   }
-  const char *unpadded = layer->kind->unpadded ? layer->kind->unpadded(layer->options) : NULL;
-  const ls_model_config_t *model = r->model;
-  if (unpadded && model->pad >= 0 && model->input.count == 1 &&
-      ls_layer_has_places(sample, model->input.v[0]))
-    return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry), "model.layers.%s: %s", layer->kind->name,
-                      unpadded);
   layer->sample = layer->kind->shape(layer->options, sample, layer->from_count);
   r->site[i].sized = ls_shape_count(&layer->sample) <= LS_SAMPLE_MAX;
   if (r->site[i].sized) return LS_OK;

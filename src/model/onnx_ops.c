@@ -186,6 +186,12 @@ static const char *where(ls_onnx_t *o, const char *is, const char *x, double oth
   return ls_onnx_node(o, "Where", 3, (const char *const[]){is, x, ls_onnx_scalar(o, otherwise)}, out);
 }
 
+static void emit_mask_places(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
+  const int64_t places = ls_onnx_tensor(o, n, 0)->shape.dim[1], each[] = {-1, places, 1};
+  const char *taken = places_where(o, "Less", ls_onnx_in(o, n, 1), places, 0, 3, each);
+  where(o, taken, ls_onnx_in(o, n, 0), n->attrs.f[0], out);
+}
+
 /* The sum of the places before the length by their number, at least 1; or of the one that ends there. */
 static void emit_pool_valid(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
   const bool last = n->attrs.i[0] == 1;
@@ -441,6 +447,7 @@ static const struct {
             {&ls_op_embedding, emit_embedding},
             {&ls_op_segments, emit_segments},
             {&ls_op_lengths, emit_lengths},
+            {&ls_op_mask_places, emit_mask_places},
             {&ls_op_pool_valid, emit_pool_valid},
             {&ls_op_conv2d, emit_conv2d},
             {&ls_op_rsqrt_eps, emit_nothing},

@@ -43,6 +43,8 @@ one padded-mean '6' cross-entropy '{embedding: {size: 9, units: 8}}, positions, 
 one padded-last '6' cross-entropy '{embedding: {size: 9, units: 8}}, {attention: {heads: 4, causal: true}}, layer_norm, {global_pool: {kind: last}}, {dense: {units: 3}}' 9
 one padded-lstm '6' cross-entropy '{embedding: {size: 9, units: 4}}, {lstm: {units: 5, layers: 2, output: last}}, {dense: {units: 3}}' 9
 one padded-gru '6' mse '{embedding: {size: 9, units: 4}}, {gru: {units: 5, output: last}}, {dense: {units: 1}}' 9
+one padded-lstm-both '6' cross-entropy '{embedding: {size: 9, units: 4}}, {lstm: {units: 5, layers: 2, bidirectional: true}}, {global_pool: {kind: max}}, {dense: {units: 3}}' 9
+one padded-gru-both '300' cross-entropy '{embedding: {size: 9, units: 4}}, {gru: {units: 5, layers: 2, bidirectional: true, output: last}}, {dense: {units: 3}}' 9
 # preset NAME KIND DIMS SIZES..: samples of KIND (the number of ids; 0: values)
 preset() {
   name=$1 ids=$2 dims=$3 sizes=$4

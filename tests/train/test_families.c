@@ -30,6 +30,11 @@ static const struct {
      "{heads: 1, "
      "causal: true}}, {global_pool: {kind: last}}, {dense: {units: 2}}]",
      6, 9},
+    {"padded",
+     "input: [6], pad: 1, layers: [{embedding: {size: 9, units: 4, init_std: 1}}, {lstm: {units: 3, "
+     "bidirectional: true}}, {gru: {units: 3, bidirectional: true}}, {global_pool: {kind: max}}, {dense: "
+     "{units: 2}}]",
+     6, 9},
     {"convolution",
      "input: [4, 4, 3], layers: [{conv2d: {filters: 4, kernel: 3}}, {group_norm: {groups: 2}}, {activation: "
      "{kind: "

@@ -157,6 +157,21 @@ __device__ static inline int64_t plane_row_step() {
   return (int64_t)gridDim.y * blockDim.y;
 }
 
+// Threads of a plane have N channels each: as many as 16 bytes hold, where all positions begin at such places.
+// Runs the statement with T and N, and the plane p of `rows`.
+#define BY_CHANNELS(dtype, channels, aligned, rows, ...)                                                     \
+  BY_DTYPE(                                                                                                  \
+      dtype,                                                                                                 \
+      if ((aligned) && (channels) % WIDE<T> == 0) {                                                          \
+        constexpr int N = WIDE<T>;                                                                           \
+        plane p = plane_for(rows, (channels) / N);                                                           \
+        __VA_ARGS__;                                                                                         \
+      } else {                                                                                               \
+        constexpr int N = 1;                                                                                 \
+        plane p = plane_for(rows, channels);                                                                 \
+        __VA_ARGS__;                                                                                         \
+      })
+
 // About `threads` threads as rows over `width` vectors of channels, and groups of these: as few idle as can be, at most
 // `most` side by side.
 static inline dim3 threads_across(int64_t width, int threads, int most, unsigned *groups) {

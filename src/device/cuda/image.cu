@@ -46,21 +46,6 @@ static pool_shape pool_of(args_t args, const int64_t x_side[2], const ls_shape_t
           quick_divisor(out.dim[1])};
 }
 
-// Threads of a plane have N channels each: as many as 16 bytes hold, where all positions begin at such places.
-// Runs the statement with T and N, and the plane p of `rows`.
-#define BY_CHANNELS(dtype, channels, aligned, rows, ...)                                                     \
-  BY_DTYPE(                                                                                                  \
-      dtype,                                                                                                 \
-      if ((aligned) && (channels) % WIDE<T> == 0) {                                                          \
-        constexpr int N = WIDE<T>;                                                                           \
-        plane p = plane_for(rows, (channels) / N);                                                           \
-        __VA_ARGS__;                                                                                         \
-      } else {                                                                                               \
-        constexpr int N = 1;                                                                                 \
-        plane p = plane_for(rows, channels);                                                                 \
-        __VA_ARGS__;                                                                                         \
-      })
-
 // A NaN is larger than all numbers before it and stays, as in the op's row; of equal values the first wins. K: the side of
 // the window, whose numbers then are on their way at once; 0: any.
 template <class T, int N, int K>

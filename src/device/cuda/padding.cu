@@ -80,6 +80,36 @@ static ls_status_t mask_targets(ls_stream_t *stream, args_t args) {
   return launched(stream, "mask_targets");
 }
 
+// In place where y is x.
+template <class T, int N>
+__global__ void mask_places_kernel(const T *x, const int32_t *lengths, T *y, int64_t rows, int64_t places,
+                                   int64_t channels, float value) {
+  int64_t c = N * plane_column();
+  if (c >= channels) return;
+  for (int64_t r = plane_row(); r < rows; r += plane_row_step()) {
+    int64_t n = quotient(r, places);
+    some<T, N> v;
+    if (r - n * places < lengths[n]) {
+      if (y == x) continue;
+      v = load<N>(x + r * channels + c);
+    } else {
+#pragma unroll
+      for (int e = 0; e < N; e++)
+        v.v[e] = rounded<T>(value);
+    }
+    *(some<T, N> *)(y + r * channels + c) = v;
+  }
+}
+
+static ls_status_t mask_places(ls_stream_t *stream, args_t args) {
+  int64_t n = in_rows(args, 0), t = args->in[0].shape.dim[1], c = in_width(args, 0) / t;
+  BY_CHANNELS(
+      in_dtype(args, 0), c, aligned16(in(args, 0), out(args, 0)), n * t,
+      mask_places_kernel<T, N><<<p.grid, p.block, 0, ls_kernel_stream(stream)>>>(
+          in<T>(args, 0), in<int32_t>(args, 1), out<T>(args, 0), n * t, t, c, (float)args->attrs->f[0]))
+  return launched(stream, "mask_places");
+}
+
 __global__ void pool_valid_kernel(const float *x, const int32_t *lengths, float *y, int64_t rows,
                                   int64_t places, int64_t width, int64_t kind) {
   for (int64_t k = thread_index(); k < rows * width; k += thread_count()) {
@@ -280,6 +310,7 @@ static ls_status_t attention_padded_dx(ls_stream_t *stream, args_t args) {
 const ls_kernel_row_t ls_cuda_padding_rows[] = {{"lengths", lengths},
                                                 {"segments", segments},
                                                 {"mask_targets", mask_targets},
+                                                {"mask_places", mask_places, true},
                                                 {"pool_valid", pool_valid},
                                                 {"pool_valid_dx", pool_valid_dx},
                                                 {"attention_padded", attention_padded},

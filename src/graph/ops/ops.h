@@ -65,9 +65,11 @@ extern const ls_op_t ls_op_attention_padded, ls_op_attention_padded_dx;
  * segments: (ids (n, t)), i[0] the id of a separator, i[1] first, i[2] last -> i32 (n, t): first, one more behind each
  *   separator, at most last.
  * mask_targets: (target i32 (n, t), lengths), i[0] ignored -> target, ignored from the length on.
+ * mask_places: (x (n, t, c), lengths), f[0] value -> x, the value from the length on.
  * pool_valid: (x (n, t, c), lengths), i[0] 0: mean of the places before the length, 1: the last of them -> (n, c); 0 without
  *   places. pool_valid_dx: (dy (n, c), lengths), i[0], i[1] t -> (n, t, c). */
-extern const ls_op_t ls_op_lengths, ls_op_segments, ls_op_mask_targets, ls_op_pool_valid, ls_op_pool_valid_dx;
+extern const ls_op_t ls_op_lengths, ls_op_segments, ls_op_mask_targets, ls_op_mask_places, ls_op_pool_valid,
+    ls_op_pool_valid_dx;
 
 /* Group norm (Wu and He 2018): (x (n, .., c), gamma (c), beta (c)), i[0] groups of channels, f[0] eps -> y, mean (n,
  * groups), rstd (n, groups), over the positions and channels of a group. group_norm_dx: (dy, x, gamma, mean, rstd) -> dx.

@@ -2,6 +2,7 @@
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { POOL_MEAN, POOL_LAST };
@@ -83,6 +84,38 @@ static ls_status_t mask_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
   for (int64_t i = 0; i < rows * places; i++)
     to[i] = i % places < length_at(args, 1, i / places, places) ? target[i] : (int32_t)args->attrs->i[0];
   return LS_OK;
+}
+
+static ls_status_t places_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
+                                ls_shape_t *out) {
+  (void)attrs;
+  ls_status_t status;
+  if ((status = ls_rule_tensor(ctx, "mask_places", "x", &in[0], LS_F32, 3, 3))) return status;
+  out[0] = in[0];
+  return lengths_rule(ctx, "mask_places", &in[1], in[0].dim[0]);
+}
+
+static ls_status_t places_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  (void)stream;
+  const ls_shape_t *shape = ls_in_shape(args, 0);
+  const int64_t each = shape->dim[1] * shape->dim[2];
+  for (int64_t r = 0; r < shape->dim[0]; r++) {
+    const float *x = ls_in_f32(args, 0) + r * each;
+    float *y = ls_out_f32(args, 0) + r * each;
+    const int64_t kept = length_at(args, 1, r, shape->dim[1]) * shape->dim[2];
+    if (y != x) memcpy(y, x, (size_t)kept * sizeof *y);
+    for (int64_t k = kept; k < each; k++)
+      y[k] = (float)args->attrs->f[0];
+  }
+  return LS_OK;
+}
+
+static ls_status_t places_backward(ls_graph_t *graph, const ls_graph_node_t *node,
+                                   const ls_tensor_id_t *grad_out, const bool *wanted,
+                                   ls_tensor_id_t *grad_in) {
+  const ls_tensor_id_t in[] = {grad_out[0], node->in[1]};
+  if (wanted[0]) grad_in[0] = ls_graph_op(graph, &ls_op_mask_places, NULL, 2, in, NULL);
+  return graph->status;
 }
 
 static ls_status_t pool_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
@@ -167,6 +200,12 @@ static const ls_op_case_t segments_cases[] = {
   { label, 2, {LS_CASE_WHOLE(LS_I32, 9, n, t), LS_CASE_CLASS(n, (t) + 1)}, {.i = {-1}}, 0, 0 }
 static const ls_op_case_t mask_cases[] = {MASK_CASE("one", 1, 1), MASK_CASE("odd", 7, 5),
                                           MASK_CASE("many", 67, 131)};
+#define PLACES_CASE(label, value, n, t, c, grad)                                                             \
+  { label, 2, {LS_CASE_F32(-1, 1, n, t, c), LS_CASE_CLASS(n, (t) + 1)}, {.f = {value}}, 0, grad }
+static const ls_op_case_t places_cases[] = {
+    PLACES_CASE("one", 3, 1, 1, 1, 2e-3),           PLACES_CASE("odd", -1e4, 5, 4, 3, 2e-3),
+    PLACES_CASE("zeros", 0, 3, 7, 33, 2e-3),        PLACES_CASE("vectors", 1e4, 5, 9, 40, 0),
+    PLACES_CASE("infinite", -INFINITY, 9, 5, 8, 0), PLACES_CASE("many", 0.5, 37, 65, 131, 0)};
 #define POOL_CASE(label, kind, n, t, c, grad)                                                                \
   { label, 2, {LS_CASE_F32(-1, 1, n, t, c), LS_CASE_CLASS(n, (t) + 1)}, {.i = {kind}}, 2e-6, grad }
 static const ls_op_case_t pool_cases[] = {
@@ -191,6 +230,8 @@ static const ls_op_case_t pool_dx_cases[] = {
 PADDING_ROW(ls_op_lengths, "lengths", 1, lengths_shape, lengths_forward, LS_CASES(lengths_cases))
 PADDING_ROW(ls_op_segments, "segments", 1, segments_shape, segments_forward, LS_CASES(segments_cases))
 PADDING_ROW(ls_op_mask_targets, "mask_targets", 2, mask_shape, mask_forward, LS_CASES(mask_cases))
+PADDING_ROW(ls_op_mask_places, "mask_places", 2, places_shape, places_forward, .backward = places_backward,
+            .inplace = 1, .low_in = 1, .low_out = 1, LS_CASES(places_cases))
 PADDING_ROW(ls_op_pool_valid, "pool_valid", 2, pool_shape, pool_forward, .backward = pool_backward,
             LS_CASES(pool_cases))
 PADDING_ROW(ls_op_pool_valid_dx, "pool_valid_dx", 2, pool_dx_shape, pool_dx_forward, LS_CASES(pool_dx_cases))

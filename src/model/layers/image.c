@@ -288,11 +288,6 @@ static bool global_pool_takes(const void *options, const ls_shape_t *sample, int
   return false;
 }
 
-static const char *global_pool_unpadded(const void *options) {
-  const global_pool_t *o = options;
-  return o->kind == GLOBAL_MAX ? "max does not know model.pad; use mean, first or last" : NULL;
-}
-
 static ls_shape_t global_pool_shape(const void *options, const ls_shape_t *sample, int count) {
   (void)options, (void)count;
   return LS_SHAPE(LS_F32, sample->dim[sample->rank - 1]);
@@ -303,17 +298,25 @@ static ls_tensor_id_t global_pool_build(ls_layer_builder_t *b, const void *optio
   ls_shape_t image = positions_of(b->sample);
   const ls_shape_t line = LS_SHAPE(LS_F32, image.dim[0] * image.dim[1], image.dim[2]),
                    one = LS_SHAPE(LS_F32, line.dim[1]);
-  const ls_tensor_id_t padded[] = {b->in[0], ls_layer_lengths(b)};
-  if (padded[1] >= 0 && o->kind != GLOBAL_FIRST) {
+  const ls_tensor_id_t lengths = ls_layer_lengths(b), padded[] = {b->in[0], lengths};
+  if (lengths >= 0 && (o->kind == GLOBAL_MEAN || o->kind == GLOBAL_LAST)) {
     const ls_attrs_t last = {.i = {o->kind == GLOBAL_LAST}};
     return ls_graph_op(b->graph, &ls_op_pool_valid, &last, 2, padded, NULL);
   }
   if (o->kind == GLOBAL_MAX) { /* along rows, then along columns: a place is a byte */
-    ls_tensor_id_t y = ls_layer_as(b, b->in[0], &image);
+    const ls_shape_t row = LS_SHAPE(LS_F32, 1, line.dim[1]);
+    const ls_attrs_t least = {.f = {-INFINITY}};
+    ls_tensor_id_t y = b->in[0];
+    if (lengths >= 0) y = ls_graph_op(b->graph, &ls_op_mask_places, &least, 2, padded, NULL);
+    y = ls_layer_as(b, y, &image);
     for (int k = 1; k >= 0; k--) {
       ls_attrs_t attrs = {.i = {1, 1, 1, 1}};
       attrs.i[k] = attrs.i[2 + k] = image.dim[k];
       y = ls_graph_op(b->graph, &ls_op_max_pool, &attrs, 1, &y, NULL);
+    }
+    if (lengths >= 0) { /* of a sample without places: 0 */
+      const ls_tensor_id_t most[] = {ls_layer_as(b, y, &row), lengths};
+      y = ls_graph_op(b->graph, &ls_op_mask_places, NULL, 2, most, NULL);
     }
     return ls_layer_as(b, y, &one);
   }
@@ -326,6 +329,5 @@ static ls_tensor_id_t global_pool_build(ls_layer_builder_t *b, const void *optio
 const ls_layer_kind_t ls_kind_global_pool = {.section = &global_pool_section,
                                              .name = "global_pool",
                                              .takes = global_pool_takes,
-                                             .unpadded = global_pool_unpadded,
                                              .shape = global_pool_shape,
                                              .build = global_pool_build};

@@ -22,8 +22,9 @@ LS_LAYER_FITS(recurrent_t);
 typedef struct {
   const ls_op_t *chain;
   int gates, params; /* params: of one chain */
+  double shut;       /* gates_x that keep a state of 0: i = f = o = 0 of an LSTM, z = 1 of a GRU */
 } cell_t;
-static const cell_t lstm_cell = {&ls_op_lstm_chain, 4, 3}, gru_cell = {&ls_op_gru_chain, 3, 4};
+static const cell_t lstm_cell = {&ls_op_lstm_chain, 4, 3, -1e4}, gru_cell = {&ls_op_gru_chain, 3, 4, 1e4};
 
 static const char *const output_names[] = {"all", "last", NULL};
 enum { OUTPUT_ALL, OUTPUT_LAST };
@@ -83,14 +84,6 @@ static bool takes_sequence(const void *options, const ls_shape_t *sample, int co
   return false;
 }
 
-static const char *recurrent_unpadded(const void *options) {
-  const recurrent_t *o = options;
-  return o->bidirectional
-             ? "bidirectional: the way back would begin in the padding of model.pad; leave out one of the "
-               "two"
-             : NULL;
-}
-
 static ls_shape_t recurrent_shape(const void *options, const ls_shape_t *sample, int count) {
   (void)count;
   const recurrent_t *o = options;
@@ -120,12 +113,14 @@ static int gru_params(const void *options, const ls_shape_t *sample, ls_layer_pa
   return add_params(options, &gru_cell, sample->dim[1], param);
 }
 
-/* x (rows, t, f) -> (rows, t, units). */
+/* x (rows, t, f) -> (rows, t, units). Backwards in time the state stays 0 through the padding at the end. */
 static ls_tensor_id_t add_chain(ls_layer_builder_t *b, const cell_t *cell, ls_tensor_id_t x,
                                 const ls_tensor_id_t *param, int direction) {
-  const ls_attrs_t attrs = {.i = {direction}};
-  const ls_tensor_id_t in[] = {x, param[0], param[2]};
+  const ls_attrs_t attrs = {.i = {direction}}, shut = {.f = {cell->shut}};
+  const ls_tensor_id_t in[] = {x, param[0], param[2]}, lengths = ls_layer_lengths(b);
   ls_tensor_id_t gates = ls_graph_op(b->graph, &ls_op_linear, NULL, 3, in, NULL);
+  if (direction == 1 && lengths >= 0)
+    gates = ls_graph_op(b->graph, &ls_op_mask_places, &shut, 2, (ls_tensor_id_t[]){gates, lengths}, NULL);
   const ls_tensor_id_t chain[] = {gates, param[1], param[cell->params - 1]};
   return ls_graph_op(b->graph, cell->chain, &attrs, cell->params - 1, chain, NULL);
 }
@@ -145,7 +140,6 @@ static ls_tensor_id_t join(ls_layer_builder_t *b, const recurrent_t *o, ls_tenso
 static ls_tensor_id_t add_stack(ls_layer_builder_t *b, const recurrent_t *o, const cell_t *cell) {
   const ls_tensor_id_t *param = b->param;
   const int64_t t = b->sample->dim[0];
-  const ls_attrs_t end = {.i = {1}};
   ls_tensor_id_t x = ls_layer_as(b, b->in[0], b->sample), y[2] = {-1, -1}, lengths = ls_layer_lengths(b);
   for (int l = 0; l < o->layers; l++) {
     for (int d = 0; d < directions_of(o); d++, param += cell->params)
@@ -153,11 +147,11 @@ static ls_tensor_id_t add_stack(ls_layer_builder_t *b, const recurrent_t *o, con
     if (l + 1 < o->layers) x = ls_layer_dropout(b, join(b, o, y, t), o->dropout);
   }
   if (o->output == OUTPUT_ALL) return join(b, o, y, t);
-  if (lengths >= 0)
-    return ls_graph_op(b->graph, &ls_op_pool_valid, &end, 2, (ls_tensor_id_t[]){y[0], lengths}, NULL);
   for (int d = 0; d < directions_of(o); d++) {
-    const ls_attrs_t last = {.i = {d == 0 ? -1 : 0}};
-    y[d] = ls_graph_op(b->graph, &ls_op_take_position, &last, 1, &y[d], NULL);
+    const ls_attrs_t end = {.i = {1}}, last = {.i = {d == 0 ? -1 : 0}};
+    const ls_tensor_id_t padded[] = {y[d], lengths};
+    y[d] = d == 0 && lengths >= 0 ? ls_graph_op(b->graph, &ls_op_pool_valid, &end, 2, padded, NULL)
+                                  : ls_graph_op(b->graph, &ls_op_take_position, &last, 1, &y[d], NULL);
   }
   return o->bidirectional ? ls_graph_op(b->graph, &ls_op_concat, NULL, 2, y, NULL) : y[0];
 }
@@ -174,7 +168,6 @@ const ls_layer_kind_t ls_kind_lstm = {.section = &lstm_section,
                                       .name = "lstm",
                                       .params = lstm_params,
                                       .takes = takes_sequence,
-                                      .unpadded = recurrent_unpadded,
                                       .shape = recurrent_shape,
                                       .build = lstm_build};
 
@@ -182,6 +175,5 @@ const ls_layer_kind_t ls_kind_gru = {.section = &gru_section,
                                      .name = "gru",
                                      .params = gru_params,
                                      .takes = takes_sequence,
-                                     .unpadded = recurrent_unpadded,
                                      .shape = recurrent_shape,
                                      .build = gru_build};
