@@ -68,7 +68,7 @@ ls_status_t ls_augment_set(ls_ctx_t *ctx, const ls_data_config_t *config, const 
                    "data.%s needs images: model.input is %s, not [height, width, channels]", key,
                    ls_shape_text(x, text));
   }
-  if (random && config->kind != LS_DATA_IMAGES && x->dtype != LS_U8 && config->normalize)
+  if (random && x->dtype != LS_U8 && config->normalize)
     return ls_fail(
         ctx, LS_ERR_CONFIG,
         "data.%s does not go with data.normalize where samples are no bytes: every value has its own mean",

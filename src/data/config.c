@@ -1,5 +1,6 @@
 /* The data section of a configuration: its rows, and the keys that belong to each kind. */
 #include "data/parts.h"
+#include "data/picture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,17 +125,19 @@ static const ls_option_t rows[] = {
         ls_data_config_t, resize, .change = LS_CHANGE_MODEL, .unit = "pixels", .min = 0, .max = 32767,
         .initial = "0",
         .help =
-            "images: the shorter side is scaled to this, then the centre is cut out. 0: the whole image is "
-            "scaled to the model's height and width."),
+            "images, idx, npy: the shorter side is scaled to this, then the centre is cut out. 0: the whole "
+            "picture is scaled to the model's height and width."),
     LS_OPTION(ls_data_config_t, interpolation, .change = LS_CHANGE_MODEL, .choices = interpolations,
-              .initial = "bilinear", .help = "images: how they are scaled, as Pillow does it, bit for bit."),
+              .initial = "bilinear",
+              .help = "images, idx, npy: how they are scaled, as Pillow does it, bit for bit."),
     LS_OPTION(
         ls_data_config_t, crop, .change = LS_CHANGE_RUN, .choices = crops, .initial = "centre",
-        .help = "images: training samples are cut out like those of validation, or are random parts of the "
+        .help = "images, idx, npy: training samples are cut out like those of validation, or are random "
+                "parts of the "
                 "picture (a part of the area, ratio 3/4 to 4/3), scaled, by a random number of (seed, epoch, "
                 "index)."),
     LS_OPTION(ls_data_config_t, crop_area, .change = LS_CHANGE_RUN, .min = 0.01, .max = 1, .initial = "0.08",
-              .help = "images: the least part of the picture that a random crop covers."),
+              .help = "images, idx, npy: the least part of the picture that a random crop covers."),
     LS_OPTION(
         ls_data_config_t, padding, .change = LS_CHANGE_RUN, .unit = "pixels", .min = 0, .max = 1024,
         .initial = "0",
@@ -144,18 +147,17 @@ static const ls_option_t rows[] = {
     LS_OPTION(
         ls_data_config_t, flip, .change = LS_CHANGE_RUN, .initial = "false",
         .help = "images, idx, npy: every second training image, chosen at random, is turned left to right."),
-    LS_OPTION(
-        ls_data_config_t, mean, .change = LS_CHANGE_KEPT, .optional = true, .min = -10, .max = 10,
-        .help =
-            "images: subtracted from each channel, as a part of 255 (for weights of ImageNet 0.485, 0.456, "
-            "0.406). Default 0. Or data.normalize: true measures it on the training part."),
-    LS_OPTION(
-        ls_data_config_t, std, .change = LS_CHANGE_KEPT, .optional = true, .min = 1e-6, .max = 1e6,
-        .help =
-            "images: each channel is divided by this, as a part of 255 (0.229, 0.224, 0.225). Default 1."),
+    LS_OPTION(ls_data_config_t, mean, .change = LS_CHANGE_KEPT, .optional = true, .min = -10, .max = 10,
+              .help = "images, idx, npy: subtracted from each channel, as a part of 255 (for weights of "
+                      "ImageNet 0.485, 0.456, "
+                      "0.406). Default 0. Or data.normalize: true measures it on the training part."),
+    LS_OPTION(ls_data_config_t, std, .change = LS_CHANGE_KEPT, .optional = true, .min = 1e-6, .max = 1e6,
+              .help = "images, idx, npy: each channel is divided by this, as a part of 255 (0.229, 0.224, "
+                      "0.225). Default 1."),
     LS_OPTION(ls_data_config_t, decode, .change = LS_CHANGE_IGNORED, .choices = decodes, .initial = "auto",
               .help =
-                  "images: decoded once, when the run begins, or always, for each batch. auto: once, unless "
+                  "images, idx, npy: pictures are decoded once, when the run begins, or always, for each "
+                  "batch. auto: once, unless "
                   "training samples are random parts or all samples take more than an eighth of the memory."),
     LS_OPTION(ls_data_config_t, resident, .change = LS_CHANGE_IGNORED, .choices = residents,
               .initial = "auto",
@@ -183,8 +185,15 @@ bool ls_data_validation_files(const ls_data_config_t *c) {
   return c->validation_features || c->validation_targets || c->validation_path;
 }
 
-bool ls_data_augments(const ls_data_config_t *c) {
-  return c->flip || c->padding > 0 || c->crop == LS_CROP_RANDOM;
+bool ls_data_makes(const ls_data_config_t *c) {
+  return c->flip || c->padding > 0 || c->crop == LS_CROP_RANDOM || c->decode == LS_DECODE_ALWAYS;
+}
+
+bool ls_data_pictures(const ls_data_config_t *c) {
+  if (c->kind == LS_DATA_IMAGES) return true;
+  if (c->kind != LS_DATA_IDX && c->kind != LS_DATA_NPY) return false;
+  return c->resize > 0 || c->interpolation != LS_SCALE_BILINEAR || c->crop != LS_CROP_CENTRE ||
+         c->mean.count > 0 || c->std.count > 0 || c->decode != LS_DECODE_AUTO;
 }
 
 void ls_data_config_all(ls_data_config_t *c) {
@@ -252,15 +261,15 @@ static const struct {
     {"missing", OF(CSV)},
     {"dates", OF(CSV)},
     {"mapped", OF(NPY)},
-    {"resize", OF(IMAGES)},
-    {"interpolation", OF(IMAGES)},
-    {"crop", OF(IMAGES)},
-    {"crop_area", OF(IMAGES)},
+    {"resize", PIXELS},
+    {"interpolation", PIXELS},
+    {"crop", PIXELS},
+    {"crop_area", PIXELS},
     {"padding", PIXELS},
     {"flip", PIXELS},
-    {"mean", OF(IMAGES)},
-    {"std", OF(IMAGES)},
-    {"decode", OF(IMAGES)},
+    {"mean", PIXELS},
+    {"std", PIXELS},
+    {"decode", PIXELS},
 };
 
 /* Whether a key has another value than it has unset. */
@@ -345,13 +354,14 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
   if (c->kind == LS_DATA_IMAGES && c->target.count > 1)
     return ls_fail(ctx, LS_ERR_CONFIG, "data.target names %d columns; images have one, that of the labels",
                    c->target.count);
-  if (ls_data_augments(c) && c->resident == LS_RESIDENT_TRUE)
+  if (ls_data_makes(c) && c->resident == LS_RESIDENT_TRUE)
     return ls_fail(
         ctx, LS_ERR_CONFIG,
-        "data.resident: true keeps the samples as they are on the device, but data.%s changes them each time",
-        c->crop == LS_CROP_RANDOM ? "crop: random"
-        : c->flip                 ? "flip"
-                                  : "padding");
+        "data.resident: true keeps the samples as they are on the device, but data.%s them each time",
+        c->crop == LS_CROP_RANDOM ? "crop: random changes"
+        : c->flip                 ? "flip changes"
+        : c->padding > 0          ? "padding changes"
+                                  : "decode: always makes");
   if (c->mapped == LS_MAPPED_TRUE && c->resident == LS_RESIDENT_TRUE)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.resident: true does not go with data.mapped: true: keep one of the two");

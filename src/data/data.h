@@ -74,14 +74,15 @@ typedef struct {
   int missing;             /* csv: ls_missing_t */
   int dates;               /* csv: ls_dates_t */
   bool normalize;
-  int64_t resize;    /* images: pixels of the shorter side before the crop; 0: the whole becomes the sample */
-  int interpolation; /* images: ls_scale_t */
-  int crop;          /* images: ls_crop_t */
-  double crop_area;  /* images: least part of the picture that a random crop covers */
+  /* images, and idx and npy as ls_data_pictures says: */
+  int64_t resize;    /* pixels of the shorter side before the crop; 0: the whole becomes the sample */
+  int interpolation; /* ls_scale_t */
+  int crop;          /* ls_crop_t */
+  double crop_area;  /* least part of the picture that a random crop covers */
   int64_t padding;   /* images, idx, npy: pixels around a training image before its size is cut out of it */
   bool flip;         /* images, idx, npy: half of the training images, left to right */
-  ls_floats_t mean, std;   /* images: of each channel, as parts of 255; empty: 0 and 1 */
-  int decode;              /* images: ls_decode_t */
+  ls_floats_t mean, std;   /* pictures: of each channel, as parts of 255; empty: 0 and 1 */
+  int decode;              /* pictures: ls_decode_t */
   int resident;            /* ls_resident_t: whether the samples stay on the device (train/data.c) */
   int64_t samples;         /* synthetic */
   int64_t inputs, outputs; /* synthetic: 0 = follow the model */
@@ -152,8 +153,9 @@ typedef struct {
   ls_corpus_t
       *corpus; /* text: features and targets are windows of it, and both are NULL; a row is a window's place.
                         * NULL: samples are rows */
-  ls_mapped_t *mapped; /* npy: features stay in their files, and are NULL here; else NULL */
-  ls_images_t *images; /* images: files; features is NULL if they are decoded for each batch */
+  ls_mapped_t *mapped; /* npy: features, or pictures, stay in their files, and are NULL here; else NULL */
+  ls_images_t
+      *images; /* pictures of files or arrays; features is NULL if samples are made of them for each batch */
   ls_augment_t augment;
   ls_strings_t
       vocabulary; /* text: the characters, in the order of their numbers; empty: tokens are numbers */
@@ -204,8 +206,11 @@ typedef struct {
 /* Splits again: `validation` is the part that is held out. Norms stay as they are, and so does a validation
  * part that has files of its own. LS_ERR_DATA. */
 ls_status_t ls_dataset_split(ls_ctx_t *ctx, double validation, ls_dataset_t *dataset);
-/* Whether training samples change at random, so that the host makes them each time. Pure. */
-bool ls_data_augments(const ls_data_config_t *config);
+/* Whether the host makes training samples each time: they change at random, or are to be decoded always. Pure. */
+bool ls_data_makes(const ls_data_config_t *config);
+/* Whether samples are made of pictures: with images always; with idx and npy, whose arrays are then bytes, if a key is given
+ * that only pictures have (resize, interpolation, crop, mean, std, decode). Pure. */
+bool ls_data_pictures(const ls_data_config_t *config);
 /* Reads every file that training would read later, for a batch, so that they are known to be good. The first ten bad
  * ones are reported. ls_batch_fill's errors. */
 ls_status_t ls_dataset_verify(ls_ctx_t *ctx, const ls_dataset_t *dataset);
@@ -222,7 +227,7 @@ void ls_data_config_all(ls_data_config_t *config);
 
 /* Memory of this process in which samples and targets are kept. Files that are mapped take none. Pure. */
 int64_t ls_dataset_bytes(const ls_dataset_t *dataset);
-/* The most that a thread held so far to decode samples: files, pictures, room to scale them. */
+/* The most that a thread held so far to make samples of pictures: files, pictures, room to scale them. */
 int64_t ls_dataset_work_bytes(const ls_dataset_t *dataset);
 
 /* Fingerprint of `count` samples from row `first` as the model gets them (f32, normalised; classes i32), however

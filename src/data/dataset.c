@@ -231,6 +231,12 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   ls_status_t status = read_kind(ctx, &files, NULL, want, &held_out);
   if (status == LS_OK) status = ls_targets_check(ctx, want, &held_out);
   if (status == LS_OK) status = check_columns(ctx, train, &held_out);
+  if (status == LS_OK && d->images && !ls_shape_equal(&train->features.row, &held_out.features.row)) {
+    char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
+    status = ls_fail(ctx, LS_ERR_DATA, "%s: its pictures are %s, those of %s are %s", held_out.feature_name,
+                     ls_shape_text(&held_out.features.row, a), train->feature_name,
+                     ls_shape_text(&train->features.row, b));
+  }
   snprintf(d->validation_source, sizeof d->validation_source, "%s", held_out.feature_name);
   d->train_count = train->features.rows;
   d->validation_count = held_out.features.rows;
@@ -268,31 +274,48 @@ static ls_status_t read_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, co
   return status;
 }
 
+static ls_status_t set_augment(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                               ls_dataset_t *d) {
+  ls_shape_t x = want->x;
+  x.dtype = d->sample.x.dtype;
+  return ls_augment_set(ctx, config, &x, &d->augment);
+}
+
+/* Rows are pictures, from which samples will be made: *row is what they are, not what the model wants. */
+static ls_status_t take_rows(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                             const ls_source_t *r, ls_data_want_t *row, ls_dataset_t *d) {
+  row->inputs = r->features.cols;
+  row->x = r->features.row;
+  return ls_images_array(ctx, config, want, r->feature_name, &r->features.row, d);
+}
+
 static ls_status_t build_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                 const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
   d->inputs = want->inputs;
   d->outputs = want->outputs;
   d->classes = want->classes;
   snprintf(d->source, sizeof d->source, "%s", config->features);
+  ls_data_want_t row = *want; /* of one row */
   ls_status_t status = read_mapped(ctx, config, want, norm, r, d);
-  if (status == LS_OK) status = ls_targets_check(ctx, want, r);
+  d->sample.x = r->features.row;
+  if (status == LS_OK && ls_data_pictures(config)) status = take_rows(ctx, config, want, r, &row, d);
+  if (status == LS_OK) status = ls_targets_check(ctx, &row, r);
   if (status != LS_OK) return status;
   d->rows = r->features.rows;
-  d->sample.x = r->features.row;
   d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
   if (want->positions > 0) d->sample.target = LS_SHAPE(LS_I32, want->positions);
   if (d->classes) {
     status = ls_labels_take(ctx, &r->targets, d);
-  } else {
+  } else if (!d->images) {
     status = ls_matrix_narrow(ctx, d->norm.target_mean, d->norm.target_scale, &r->targets);
     d->targets = r->targets.values;
     r->targets.values = NULL;
   }
   if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
-  if (status != LS_OK || !ls_data_augments(config)) return status;
-  ls_shape_t x = want->x;
-  x.dtype = d->sample.x.dtype;
-  return ls_augment_set(ctx, config, &x, &d->augment);
+  const ls_normalize_t how = {
+      .given = norm, .compute = config->normalize, .labels = want->labels, .pictures = config};
+  if (status == LS_OK && d->images) return ls_images_ready(ctx, &how, &r->targets, d);
+  return status == LS_OK ? set_augment(ctx, config, want, d) : status;
 }
 
 static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
@@ -305,12 +328,14 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   ls_status_t status = windows ? ls_windows_check(ctx, config, want, r) : LS_OK;
   if (windows) row.inputs = r->features.cols;
   if (windows) given.inputs /= config->window;
+  const bool pictures = ls_data_pictures(config);
+  if (status == LS_OK && pictures) status = take_rows(ctx, config, want, r, &row, d);
   if (status == LS_OK) status = ls_targets_check(ctx, &row, r);
   if (status == LS_OK && ls_data_validation_files(config)) status = add_validation(ctx, config, &row, r, d);
   if (status != LS_OK) return status;
   d->reading_bytes = (int64_t)r->file_bytes;
   d->rows = r->features.rows;
-  d->inputs = row.inputs;
+  d->inputs = pictures ? want->inputs : row.inputs;
   d->column_count = r->features.named;
   d->classes = want->classes;
   d->outputs = want->outputs;
@@ -326,13 +351,15 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
                               .one_unit = config->kind == LS_DATA_IDX || r->features.bytes,
                               .whole = want->whole,
                               .labels = want->labels,
-                              .ids = want->ids};
-  if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
-  if (status == LS_OK && (config->flip || config->padding > 0)) {
-    ls_shape_t x = want->x;
-    x.dtype = d->sample.x.dtype;
-    status = ls_augment_set(ctx, config, &x, &d->augment);
+                              .ids = want->ids,
+                              .pictures = pictures ? config : NULL};
+  if (status == LS_OK && pictures) {
+    d->images->pixels = r->features.values;
+    r->features.values = NULL;
+    return ls_images_ready(ctx, &how, &r->targets, d);
   }
+  if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
+  if (status == LS_OK) status = set_augment(ctx, config, want, d);
   d->columns = r->features.names;
   r->features.names = NULL;
   if (!windows) return status;

@@ -1,4 +1,4 @@
-/* A pool of threads that fill micro-batches. Samples that are decoded are dealt out one by one, because some take longer
+/* A pool of threads that fill micro-batches. Samples that are made of pictures are dealt out one by one, because some take longer
  * than others; rows that are copied go in contiguous shares. */
 #include "data/augment.h"
 

@@ -1,5 +1,7 @@
-/* Samples from image files: read, decoded, scaled or cropped, copied. */
+/* Samples from pictures: read and decoded, or taken from an array; scaled or cropped, copied. */
 #include "data/images.h"
+
+#include "data/mapped.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -16,7 +18,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { HASHED_FILES = 64, MEASURED_IMAGES = 2048, PART_OF_MEMORY = 8 };
+enum { HASHED_FILES = 64, HASHED_SAMPLES = 4096, MEASURED_IMAGES = 2048, PART_OF_MEMORY = 8 };
 
 /* ---- one sample ---- */
 
@@ -61,18 +63,41 @@ ls_status_t ls_images_fit(ls_ctx_t *ctx, const ls_images_t *im, ls_batch_work_t 
   return LS_OK;
 }
 
-static ls_status_t make_sample(const ls_dataset_t *d, const char *path, bool drawn, uint64_t seed,
+static size_t each_bytes(const ls_images_t *im) {
+  return im->each.stride * (size_t)im->each.height;
+}
+
+/* The row's picture, in the model's channels. */
+static ls_status_t take_picture(const ls_dataset_t *d, int64_t row, ls_batch_work_t *work,
+                                int64_t *read_at_ns, ls_picture_t *p) {
+  ls_ctx_t *ctx = d->arena.ctx;
+  const ls_images_t *im = d->images;
+  char *path;
+  size_t size;
+  if (im->names_bytes == 0) {
+    *p = im->each;
+    p->pixel = d->mapped ? ls_mapped_bytes(d->mapped, row) : im->pixels + (size_t)row * each_bytes(im);
+    *read_at_ns = ls_clock_ns();
+    return ls_picture_channels(ctx, im->channels, &work->pixels, p);
+  }
+  ls_status_t status = ls_images_path(d, row, &path);
+  if (status != LS_OK) return status;
+  status = read_file(ctx, path, &work->file, &size);
+  *read_at_ns = ls_clock_ns();
+  if (status == LS_OK)
+    status = ls_picture_decode(ctx, path, work->file.bytes, size, im->channels, &work->pixels, p);
+  ls_free(path);
+  return status;
+}
+
+static ls_status_t make_sample(const ls_dataset_t *d, int64_t row, bool drawn, uint64_t seed,
                                uint64_t position, ls_batch_work_t *work, uint8_t *to) {
   ls_ctx_t *ctx = d->arena.ctx;
   const ls_images_t *im = d->images;
   ls_input_times_t *times = &work->times;
   ls_picture_t p;
-  size_t size;
   int64_t at_ns[5] = {ls_clock_ns()};
-  ls_status_t status = read_file(ctx, path, &work->file, &size);
-  at_ns[1] = ls_clock_ns();
-  if (status == LS_OK)
-    status = ls_picture_decode(ctx, path, work->file.bytes, size, im->channels, &work->pixels, &p);
+  ls_status_t status = take_picture(d, row, work, &at_ns[1], &p);
   at_ns[2] = ls_clock_ns();
   if (status != LS_OK) return status;
   if (drawn && im->random) {
@@ -95,11 +120,7 @@ static ls_status_t make_sample(const ls_dataset_t *d, const char *path, bool dra
 
 ls_status_t ls_images_put(const ls_dataset_t *d, int64_t row, bool drawn, uint64_t seed, uint64_t position,
                           ls_batch_work_t *work, uint8_t *to) {
-  char *path;
-  ls_status_t status = ls_images_path(d, row, &path);
-  if (status != LS_OK) return status;
-  status = make_sample(d, path, drawn, seed, position, work, to);
-  ls_free(path);
+  ls_status_t status = make_sample(d, row, drawn, seed, position, work, to);
   int64_t bytes = (int64_t)ls_batch_work_bytes(work), most = atomic_load(&d->images->work_bytes);
   while (bytes > most && !atomic_compare_exchange_weak(&d->images->work_bytes, &most, bytes))
     ;
@@ -191,7 +212,12 @@ static bool kept(const ls_data_config_t *config, const ls_dataset_t *d) {
 
 static ls_status_t keep(ls_ctx_t *ctx, ls_dataset_t *d) {
   d->features = ls_alloc_array(ctx, (size_t)d->rows, ls_shape_bytes(&d->sample.x));
-  return d->features ? ls_images_decode(ctx, d, NULL, 0, d->rows, d->features) : LS_ERR_MEMORY;
+  ls_status_t status = d->features ? ls_images_decode(ctx, d, NULL, 0, d->rows, d->features) : LS_ERR_MEMORY;
+  ls_free(d->images->pixels);
+  d->images->pixels = NULL;
+  ls_mapped_close(d->mapped);
+  d->mapped = NULL;
+  return status;
 }
 
 /* ---- mean and scale ---- */
@@ -238,18 +264,10 @@ void ls_images_unit(const ls_data_config_t *config, int channel, float *mean, fl
   *scale = (float)(1.0 / (255.0 * one_of(&config->std, channel, 1.0)));
 }
 
-static ls_status_t normalize(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_norm_t *given,
-                             ls_dataset_t *d) {
+ls_status_t ls_images_normalize(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_norm_t *given,
+                                ls_dataset_t *d) {
   int channels = d->images->channels;
-  ls_norm_t *n = &d->norm;
-  *n = (ls_norm_t){.inputs = d->inputs};
-  n->mean = n->target_mean = ls_arena_array(&d->arena, (size_t)d->inputs, sizeof *n->mean);
-  n->scale = n->target_scale = ls_arena_array(&d->arena, (size_t)d->inputs, sizeof *n->scale);
-  if (!n->mean || !n->scale) return LS_ERR_MEMORY;
-  if (given && (given->inputs != d->inputs || given->outputs != 0))
-    return ls_fail(ctx, LS_ERR_MISMATCH,
-                   "%s: the checkpoint's normalisation is for samples of %" PRId64 " values", d->source,
-                   given->inputs);
+  const ls_norm_t *n = &d->norm;
   ls_status_t status = config->normalize && !given ? measure(ctx, d) : LS_OK;
   for (int c = 0; c < LS_STEP_CHANNELS; c++) {
     int from = c < channels ? c : 0;
@@ -284,10 +302,9 @@ ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, co
   if (x->rank < 2 || x->rank > 3 || (im->channels != 1 && im->channels != 3) || x->dim[0] > INT16_MAX ||
       x->dim[1] > INT16_MAX) {
     char text[LS_SHAPE_TEXT_BYTES];
-    return ls_fail(
-        ctx, LS_ERR_CONFIG,
-        "data.kind: images needs model.input [height, width, 3], or [height, width] for grey ones, not %s",
-        ls_shape_text(x, text));
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "pictures need model.input [height, width, 3], or [height, width] for grey ones, not %s",
+                   ls_shape_text(x, text));
   }
   if (im->resize > 0 && (im->resize < im->height || im->resize < im->width))
     return ls_fail(ctx, LS_ERR_CONFIG,
@@ -300,6 +317,53 @@ ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, co
       return ls_fail(ctx, LS_ERR_CONFIG, "data.%s has %d numbers, but the model's images have %d channel%s",
                      i == 0 ? "mean" : "std", lists[i]->count, im->channels, LS_PLURAL(im->channels));
   return LS_OK;
+}
+
+/* Rows without dimensions are pictures of the model's size. */
+ls_status_t ls_images_array(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                            const char *name, const ls_shape_t *row, ls_dataset_t *d) {
+  ls_images_t *im = d->images = ls_arena_alloc(&d->arena, sizeof *im);
+  char text[LS_SHAPE_TEXT_BYTES];
+  if (!im) return LS_ERR_MEMORY;
+  ls_status_t status = ls_images_settings(ctx, config, &want->x, im);
+  if (status != LS_OK) return status;
+  const ls_shape_t *x = row->rank == 1 && ls_shape_count(row) == want->inputs ? &want->x : row;
+  const int64_t channels = x->rank == 3 ? x->dim[2] : 1;
+  if (row->dtype != LS_U8)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s: samples are %s, but data.resize, crop, mean, std, interpolation and decode need "
+                   "pictures, which are unsigned bytes",
+                   name, ls_shape_text(row, text));
+  if (x->rank < 2 || x->rank > 3 || (channels != 1 && channels != 3) ||
+      x->dim[0] > LS_PICTURE_PIXELS_MAX / x->dim[1])
+    return ls_fail(
+        ctx, LS_ERR_DATA,
+        "%s: samples are %s; pictures are [height, width], [height, width, 1] or [height, width, 3] "
+        "(numpy.transpose)",
+        name, ls_shape_text(row, text));
+  im->each = (ls_picture_t){.height = (int)x->dim[0],
+                            .width = (int)x->dim[1],
+                            .channels = (int)channels,
+                            .stride = (size_t)(x->dim[1] * channels)};
+  d->sample.x = want->x;
+  d->sample.x.dtype = LS_U8;
+  return LS_OK;
+}
+
+ls_status_t ls_images_ready(ls_ctx_t *ctx, const ls_normalize_t *how, ls_matrix_t *targets, ls_dataset_t *d) {
+  const ls_data_config_t *config = how->pictures;
+  size_t pixels = ls_images_pixel_bytes(d);
+  ls_status_t status = ls_augment_set(ctx, config, &d->sample.x, &d->augment);
+  /* Decoding below gives samples as they are evaluated, which augment does not touch. */
+  if (status == LS_OK && kept(config, d)) status = keep(ctx, d);
+  if (status == LS_OK) status = ls_normalize(ctx, d, NULL, targets, how);
+  int64_t threads = ls_cpu_count() < d->rows ? ls_cpu_count() : d->rows;
+  int64_t samples = d->features ? d->rows * (int64_t)ls_shape_bytes(&d->sample.x) : 0;
+  int64_t gone = d->features ? (int64_t)pixels : 0; /* beside the file, then beside the samples */
+  int64_t reading = d->reading_bytes + gone - (gone > 0 ? samples : 0),
+          making = gone + threads * ls_dataset_work_bytes(d);
+  d->reading_bytes = reading > making ? reading : making;
+  return status;
 }
 
 ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
@@ -324,18 +388,32 @@ ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   status = ls_images_list(ctx, config, want, labels, d);
   if (status == LS_OK && labels->text) status = ls_labels_list(labels, &d->labels);
   if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
-  if (status == LS_OK) status = ls_augment_set(ctx, config, &d->sample.x, &d->augment);
-  /* Decoding below gives samples as they are evaluated, which augment does not touch. */
-  if (status == LS_OK && kept(config, d)) status = keep(ctx, d);
-  if (status == LS_OK) status = normalize(ctx, config, norm, d);
-  int64_t threads = ls_cpu_count() < d->rows ? ls_cpu_count() : d->rows;
-  d->reading_bytes += threads * ls_dataset_work_bytes(d);
-  return status;
+  const ls_normalize_t how = {.given = norm, .pictures = config};
+  return status == LS_OK ? ls_images_ready(ctx, &how, NULL, d) : status;
+}
+
+/* Of an array: what decides, however the samples are held. */
+static uint64_t hash_array(const ls_dataset_t *d, int64_t first, int64_t count, uint64_t hash) {
+  size_t bytes = ls_shape_bytes(&d->sample.x), target = ls_shape_bytes(&d->sample.target);
+  int64_t stride = 1 + count / HASHED_SAMPLES;
+  ls_batch_work_t work = {0};
+  uint8_t *made = ls_alloc(d->arena.ctx, bytes);
+  for (int64_t row = first; row < first + count; row++) {
+    hash = XXH3_64bits_withSeed((const char *)d->targets + (size_t)row * target, target, hash);
+    if ((row - first) % stride != 0) continue;
+    const uint8_t *x = d->features ? (const uint8_t *)d->features + (size_t)row * bytes : made;
+    if (d->features || (made && ls_images_put(d, row, false, 0, 0, &work, made) == LS_OK))
+      hash = XXH3_64bits_withSeed(x, bytes, hash);
+  }
+  ls_batch_work_release(&work);
+  ls_free(made);
+  return hash;
 }
 
 uint64_t ls_images_hash(const ls_dataset_t *d, int64_t first, int64_t count, uint64_t hash) {
   const ls_images_t *im = d->images;
   int64_t stride = 1 + count / HASHED_FILES;
+  if (im->names_bytes == 0) return hash_array(d, first, count, hash);
   ls_room_t room = {0};
   for (int64_t row = first; row < first + count; row++) {
     const char *name = im->names + im->name_at[row];
@@ -352,11 +430,18 @@ uint64_t ls_images_hash(const ls_dataset_t *d, int64_t first, int64_t count, uin
 }
 
 int64_t ls_images_bytes(const ls_dataset_t *d) {
-  return (int64_t)d->images->names_bytes + d->rows * (int64_t)sizeof *d->images->name_at;
+  const ls_images_t *im = d->images;
+  if (im->names_bytes == 0) return (int64_t)ls_images_pixel_bytes(d);
+  return (int64_t)im->names_bytes + d->rows * (int64_t)sizeof *im->name_at;
+}
+
+size_t ls_images_pixel_bytes(const ls_dataset_t *d) {
+  return d->images->pixels ? (size_t)d->rows * each_bytes(d->images) : 0;
 }
 
 void ls_images_close(ls_images_t *im) {
   if (!im) return;
   ls_free(im->name_at);
   ls_free(im->names);
+  ls_free(im->pixels);
 }

@@ -1,5 +1,5 @@
-/* Images in files of their own: which there are, and samples made of them. A sample is decoded whenever a batch needs it,
- * or once at the beginning (ls_dataset_t.features). */
+/* Pictures, in files of their own or as rows of an array: which there are, and samples made of them. A sample is made
+ * whenever a batch needs it, or once at the beginning (ls_dataset_t.features). */
 #ifndef LS_DATA_IMAGES_H
 #define LS_DATA_IMAGES_H
 
@@ -15,7 +15,10 @@ struct ls_images {
   uint64_t *name_at; /* (rows) where a file's name begins in `names` */
   char *
       names; /* (names_bytes) two folders, of training and validation files, then the files' paths below them */
-  size_t names_bytes;
+  size_t names_bytes; /* 0: pictures are rows of an array, */
+  ls_picture_t each;  /* .. all of this size, */
+  uint8_t
+      *pixels; /* .. (rows, each); NULL: in the dataset's mapped files, or samples are made of them already */
   _Atomic int64_t work_bytes; /* the most that a thread held to make samples */
 };
 
@@ -29,10 +32,23 @@ ls_status_t ls_images_find(ls_ctx_t *ctx, const char *path, ls_images_t *images,
 /* The path of row `row`, in `path`. LS_ERR_MEMORY. */
 ls_status_t ls_images_path(const ls_dataset_t *dataset, int64_t row, char **path);
 
-/* The whole dataset. Errors also: LS_ERR_CONFIG, sizes that do not go together; LS_ERR_MISMATCH. */
+/* Makes dataset->images of an array of bytes whose rows are `row`; their pixels are set by the caller. LS_ERR_CONFIG,
+ * LS_ERR_DATA: rows that are no pictures; LS_ERR_MEMORY. */
+ls_status_t ls_images_array(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                            const char *name, const ls_shape_t *row, ls_dataset_t *dataset);
+/* Once pictures, classes and the split are known: how samples are made, the samples themselves if that happens once (an
+ * array's pixels are then let go), and their normalisation (how->pictures is the section). Errors also: as
+ * ls_images_decode. */
+ls_status_t ls_images_ready(ls_ctx_t *ctx, const ls_normalize_t *how, ls_matrix_t *targets,
+                            ls_dataset_t *dataset);
+/* Mean and scale of the samples, by channel: given, of the section, or measured. Fills those of dataset->norm, too. Errors as
+ * ls_images_decode. */
+ls_status_t ls_images_normalize(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_norm_t *given,
+                                ls_dataset_t *dataset);
+/* The whole dataset of files. Errors also: LS_ERR_CONFIG, sizes that do not go together; LS_ERR_MISMATCH. */
 ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            const ls_norm_t *norm, ls_labels_t *labels, ls_dataset_t *dataset);
-/* One sample from its file, at `position` of the stream of samples if it is `drawn`. Errors: LS_ERR_DATA, LS_ERR_IO,
+/* One sample from its picture, at `position` of the stream of samples if it is `drawn`. Errors: LS_ERR_DATA, LS_ERR_IO,
  * LS_ERR_NOT_FOUND, LS_ERR_MEMORY, with the file's name. */
 ls_status_t ls_images_put(const ls_dataset_t *dataset, int64_t row, bool drawn, uint64_t seed,
                           uint64_t position, ls_batch_work_t *work, uint8_t *to);
@@ -49,9 +65,11 @@ ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, co
 /* What data.mean and data.std, which ls_images_settings has checked, make of a channel's bytes: (byte - *mean) *
  * *scale. */
 void ls_images_unit(const ls_data_config_t *config, int channel, float *mean, float *scale);
-/* Names and classes of rows from `first` on, and the bytes of some files among them. */
+/* Names and classes of rows from `first` on, and the bytes of some files among them; of arrays the classes and some
+ * samples, as they are evaluated. */
 uint64_t ls_images_hash(const ls_dataset_t *dataset, int64_t first, int64_t count, uint64_t seed);
-int64_t ls_images_bytes(const ls_dataset_t *dataset); /* of the list */
-void ls_images_close(ls_images_t *images);            /* NULL is fine */
+int64_t ls_images_bytes(const ls_dataset_t *dataset);      /* of the list, or the pixels */
+size_t ls_images_pixel_bytes(const ls_dataset_t *dataset); /* of the pixels alone */
+void ls_images_close(ls_images_t *images);                 /* NULL is fine */
 
 #endif

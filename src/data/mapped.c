@@ -27,7 +27,7 @@ ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, cons
                              const ls_norm_t *norm, bool *wanted) {
   *wanted = config->kind == LS_DATA_NPY && config->mapped == LS_MAPPED_TRUE;
   if (config->kind != LS_DATA_NPY || config->mapped != LS_MAPPED_AUTO) return LS_OK;
-  if (want->whole || (config->normalize && !norm)) return LS_OK;
+  if (want->whole || (config->normalize && !norm && !ls_data_pictures(config))) return LS_OK;
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   double bytes = 0;
   ls_status_t status = add_size(ctx, config->features, &bytes);
@@ -109,7 +109,8 @@ static ls_status_t take_norm(ls_ctx_t *ctx, const ls_norm_t *given, const ls_mat
 ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            const ls_norm_t *norm, ls_dataset_t *d, ls_matrix_t *features) {
   const char *const paths[] = {config->features, config->validation_features};
-  if (want->whole || (config->normalize && !norm))
+  const bool pictures = ls_data_pictures(config);
+  if (want->whole || (config->normalize && !norm && !pictures))
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "data.mapped: true does not go with %s: every value would be read at the beginning",
                    want->whole ? "tokens" : "data.normalize");
@@ -117,11 +118,10 @@ ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   d->mapped = ls_arena_alloc(&d->arena, sizeof *d->mapped);
   if (!d->mapped) return LS_ERR_MEMORY;
   ls_status_t status = open_files(ctx, paths, d, features);
-  return status == LS_OK ? take_norm(ctx, norm, features, d) : status;
+  return status == LS_OK && !pictures ? take_norm(ctx, norm, features, d) : status;
 }
 
-void ls_mapped_row(const ls_dataset_t *d, int64_t row, int64_t first, int64_t count, void *out) {
-  const ls_mapped_t *m = d->mapped;
+static const ls_mapped_file_t *file_of(const ls_mapped_t *m, int64_t row) {
   int low = 0, high = m->files - 1;
   while (low < high) {
     int middle = (low + high + 1) / 2;
@@ -130,7 +130,17 @@ void ls_mapped_row(const ls_dataset_t *d, int64_t row, int64_t first, int64_t co
     else
       high = middle - 1;
   }
-  const ls_mapped_file_t *f = &m->file[low];
+  return &m->file[low];
+}
+
+const uint8_t *ls_mapped_bytes(const ls_mapped_t *m, int64_t row) {
+  const ls_mapped_file_t *f = file_of(m, row);
+  return (const uint8_t *)f->view.bytes + f->offset +
+         (size_t)(row - f->first) * (size_t)ls_array_row_bytes(&f->array);
+}
+
+void ls_mapped_row(const ls_dataset_t *d, int64_t row, int64_t first, int64_t count, void *out) {
+  const ls_mapped_file_t *f = file_of(d->mapped, row);
   size_t one = (size_t)(ls_array_row_bytes(&f->array) / d->inputs);
   const char *from =
       f->view.bytes + f->offset + ((size_t)(row - f->first) * (size_t)d->inputs + (size_t)first) * one;

@@ -22,12 +22,14 @@ struct ls_mapped {
  * LS_ERR_NOT_FOUND: no file matches. */
 ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                              const ls_norm_t *norm, bool *wanted);
-/* Opens the features of the section, and of its validation files behind them; r->features has their rows and widths
- * without values. LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
+/* Opens the features of the section, and of its validation files behind them; *features has their rows and widths
+ * without values. The norms of pictures (ls_data_pictures) are left to ls_normalize. LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
 ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            const ls_norm_t *norm, ls_dataset_t *dataset, ls_matrix_t *features);
 /* Values [first, first + count) of a row as sample.x has them: bytes, or f32 normalised. Pure. */
 void ls_mapped_row(const ls_dataset_t *dataset, int64_t row, int64_t first, int64_t count, void *out);
-void ls_mapped_close(ls_mapped_t *mapped); /* NULL is fine */
+const uint8_t *ls_mapped_bytes(const ls_mapped_t *mapped,
+                               int64_t row); /* of an array of bytes; in the file */
+void ls_mapped_close(ls_mapped_t *mapped);   /* NULL is fine */
 
 #endif

@@ -2,8 +2,8 @@
  * because held-out data must not leak into training. Values are f64 until they are shifted, and sums are f64
  * in two passes. So neither the magnitude of a column nor its distance from 0 matters, and a constant column
  * becomes exactly 0. */
+#include "data/images.h"
 #include "data/order.h"
-#include "data/parts.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -190,6 +190,21 @@ static void *take_values(ls_matrix_t *matrix) {
   return values;
 }
 
+static ls_status_t normalize_features(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features,
+                                      const ls_normalize_t *how) {
+  const ls_norm_t *given = how->given, *n = &d->norm;
+  const side_t x = {"feature", features, n->mean, n->scale, how->one_unit, .may_stay = true};
+  ls_status_t status =
+      how->whole ? keep_whole(ctx, d, &x, how->ids)
+                 : fill(ctx, d, &x, given ? given->mean : NULL, given ? given->scale : NULL, how->compute);
+  if (status != LS_OK) return status;
+  d->sample.x = features->row;
+  bool ready = features->row.dtype == LS_F32;
+  ls_dataset_one_unit(d, ready ? 0.0f : (float)n->mean[0], ready ? 1.0f : n->scale[0]);
+  d->features = take_values(features);
+  return LS_OK;
+}
+
 ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, ls_matrix_t *targets,
                          const ls_normalize_t *how) {
   const ls_norm_t *given = how->given;
@@ -208,16 +223,9 @@ ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *d, ls_matrix_t *features, 
   n->target_mean = n->mean + d->inputs;
   n->target_scale = n->scale + d->inputs;
 
-  const side_t x = {"feature", features, n->mean, n->scale, how->one_unit, .may_stay = true};
-  ls_status_t status =
-      how->whole ? keep_whole(ctx, d, &x, how->ids)
-                 : fill(ctx, d, &x, given ? given->mean : NULL, given ? given->scale : NULL, how->compute);
-  if (status != LS_OK) return status;
-  d->sample.x = features->row;
-  bool ready = features->row.dtype == LS_F32;
-  ls_dataset_one_unit(d, ready ? 0.0f : (float)n->mean[0], ready ? 1.0f : n->scale[0]);
-  d->features = take_values(features);
-  if (outputs == 0) return LS_OK;
+  ls_status_t status = how->pictures ? ls_images_normalize(ctx, how->pictures, given, d)
+                                     : normalize_features(ctx, d, features, how);
+  if (status != LS_OK || outputs == 0) return status;
   const side_t y = {"target", targets, n->target_mean, n->target_scale};
   status = fill(ctx, d, &y, given ? given->target_mean : NULL, given ? given->target_scale : NULL,
                 how->compute && !how->labels);

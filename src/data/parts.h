@@ -73,6 +73,8 @@ typedef struct {
   bool compute, one_unit, whole;
   bool labels; /* the targets stay as they are */
   int64_t ids; /* whole: they are below this; 0 = any */
+  const ls_data_config_t
+      *pictures; /* features are samples of dataset->images, normalised as this says; else NULL */
 } ls_normalize_t;
 ls_status_t ls_normalize(ls_ctx_t *ctx, ls_dataset_t *dataset, ls_matrix_t *features, ls_matrix_t *targets,
                          const ls_normalize_t *how);

@@ -25,22 +25,37 @@ ls_status_t ls_picture_make(ls_ctx_t *ctx, const char *name, int64_t height, int
   return LS_OK;
 }
 
-/* In place: a grey pixel is never behind the coloured one that it comes from. The weights are those of ITU-R 601, as
- * Pillow rounds them. */
-static void make_grey(uint8_t *pixel, size_t count) {
+/* Perhaps in place: a grey pixel is never behind the coloured one that it comes from. The weights are those of ITU-R 601,
+ * as Pillow rounds them. */
+static void make_grey(const uint8_t *from, size_t count, uint8_t *to) {
   for (size_t i = 0; i < count; i++) {
-    const uint8_t *p = pixel + 3 * i;
-    pixel[i] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+    const uint8_t *p = from + 3 * i;
+    to[i] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
   }
 }
 
-static ls_status_t make_coloured(ls_ctx_t *ctx, size_t count, ls_room_t *room) {
-  uint8_t *coloured = ls_alloc_array(ctx, count, 3);
-  if (!coloured) return LS_ERR_MEMORY;
-  for (size_t i = 0; i < 3 * count; i++)
-    coloured[i] = room->bytes[i / 3];
-  ls_free(room->bytes);
-  *room = (ls_room_t){coloured, 3 * count};
+/* From the end, so that it may be in place. */
+static void make_coloured(const uint8_t *from, size_t count, uint8_t *to) {
+  for (size_t i = count; i-- > 0;)
+    memset(to + 3 * i, from[i], 3);
+}
+
+ls_status_t ls_picture_channels(ls_ctx_t *ctx, int channels, ls_room_t *room, ls_picture_t *p) {
+  size_t count = (size_t)p->height * (size_t)p->width, bytes = count * (size_t)channels;
+  if (p->channels == channels) return LS_OK;
+  if (p->pixel == room->bytes && bytes > room->capacity) {
+    uint8_t *grown = ls_realloc_array(ctx, room->bytes, bytes, 1);
+    if (!grown) return LS_ERR_MEMORY;
+    *room = (ls_room_t){grown, bytes};
+    p->pixel = grown;
+  }
+  ls_status_t status = ls_room_need(ctx, room, bytes);
+  if (status != LS_OK) return status;
+  if (channels == 1)
+    make_grey(p->pixel, count, room->bytes);
+  else
+    make_coloured(p->pixel, count, room->bytes);
+  *p = (ls_picture_t){p->height, p->width, channels, (size_t)p->width * (size_t)channels, room->bytes};
   return LS_OK;
 }
 
@@ -71,12 +86,9 @@ ls_status_t ls_picture_decode(ls_ctx_t *ctx, const char *name, const void *bytes
   if (format == LS_COUNT(formats))
     return ls_fail(ctx, LS_ERR_DATA, "%s: offset 0: neither a PNG nor a JPEG file", name);
   ls_status_t status = formats[format].decode(ctx, name, bytes, size, room, &p);
-  size_t count = status == LS_OK ? (size_t)p.height * (size_t)p.width : 0;
-  if (status == LS_OK && p.channels == 3 && channels == 1) make_grey(room->bytes, count);
-  if (status == LS_OK && p.channels == 1 && channels == 3) status = make_coloured(ctx, count, room);
-  if (status != LS_OK) return status;
-  *picture = (ls_picture_t){p.height, p.width, channels, (size_t)p.width * (size_t)channels, room->bytes};
-  return LS_OK;
+  if (status == LS_OK) status = ls_picture_channels(ctx, channels, room, &p);
+  if (status == LS_OK) *picture = p;
+  return status;
 }
 
 ls_picture_t ls_picture_part(const ls_picture_t *p, int top, int left, int height, int width) {

@@ -25,6 +25,9 @@ enum { LS_PICTURE_PIXELS_MAX = 1 << 26 };
  * neither format, damaged, cut short, larger than LS_PICTURE_PIXELS_MAX; LS_ERR_MEMORY. */
 ls_status_t ls_picture_decode(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, int channels,
                               ls_room_t *room, ls_picture_t *picture);
+/* In so many channels, from 1 to 3 or the other way, by the same formula. Pixels without gaps, anywhere; a change is made in
+ * `room`, where they may be. LS_ERR_MEMORY. */
+ls_status_t ls_picture_channels(ls_ctx_t *ctx, int channels, ls_room_t *room, ls_picture_t *picture);
 bool ls_picture_is(const void *bytes, size_t size); /* begins like a file of either format */
 /* The formats: RGB, or grey where the file is grey. */
 ls_status_t ls_png_decode(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_room_t *room,

@@ -23,7 +23,7 @@ typedef struct {
   uint64_t magic, bytes;
   ls_dataset_t dataset; /* without what its pointers point to */
   ls_images_t images;
-  size_t mean, scale, columns, targets, names, name_at, features;
+  size_t mean, scale, columns, targets, names, name_at, pixels, features;
 } header_t;
 
 static size_t place(size_t *end, size_t bytes) {
@@ -48,6 +48,11 @@ static size_t values_bytes(const ls_dataset_t *d, const ls_shape_t *one) {
   return (size_t)d->rows * ls_shape_bytes(one);
 }
 
+/* Arrays have no names. */
+static size_t name_at_bytes(const ls_dataset_t *d) {
+  return d->images->names_bytes > 0 ? (size_t)d->rows * sizeof *d->images->name_at : 0;
+}
+
 static header_t header_make(const ls_dataset_t *d) {
   header_t f = {.magic = magic, .dataset = *d};
   size_t end = 0;
@@ -59,7 +64,8 @@ static header_t header_make(const ls_dataset_t *d) {
   if (d->images) {
     f.images = *d->images;
     f.names = place(&end, d->images->names_bytes);
-    f.name_at = place(&end, (size_t)d->rows * sizeof *d->images->name_at);
+    f.name_at = place(&end, name_at_bytes(d));
+    f.pixels = place(&end, ls_images_pixel_bytes(d));
   }
   f.features = place(&end, d->features ? values_bytes(d, &d->sample.x) : 0);
   f.bytes = end;
@@ -110,7 +116,7 @@ static int put_header(int fd, const header_t *f, const ls_dataset_t *d) {
   if (!error) error = put(fd, d->norm.scale, norm * sizeof *d->norm.scale, f->scale);
   const ls_images_t *im = d->images;
   if (im && !error) error = put(fd, im->names, im->names_bytes, f->names);
-  if (im && !error) error = put(fd, im->name_at, (size_t)d->rows * sizeof *im->name_at, f->name_at);
+  if (im && !error) error = put(fd, im->name_at, name_at_bytes(d), f->name_at);
   size_t at = f->columns;
   for (int64_t c = 0; d->columns && c < d->column_count && !error; c++) {
     size_t bytes = strlen(d->columns[c]) + 1;
@@ -139,6 +145,7 @@ static void attach(void *mapping, ls_dataset_t *d) {
   if (!d->images) return;
   d->images->names = (char *)mapping + f->names;
   d->images->name_at = (uint64_t *)((char *)mapping + f->name_at);
+  d->images->pixels = f->images.pixels ? (uint8_t *)mapping + f->pixels : NULL;
 }
 
 /* Moves the values; on failure some of them are gone. */
@@ -147,6 +154,11 @@ static ls_status_t move_all(ls_ctx_t *ctx, int fd, const header_t *f, ls_dataset
          features = d->features ? values_bytes(d, &d->sample.x) : 0;
   int error = move(ctx, fd, targets, f->targets, &d->targets);
   if (!error) error = move(ctx, fd, features, f->features, &d->features);
+  if (d->images && !error) {
+    void *pixels = d->images->pixels;
+    error = move(ctx, fd, ls_images_pixel_bytes(d), f->pixels, &pixels);
+    d->images->pixels = pixels;
+  }
   if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
     error = errno;
   if (!error) return LS_OK;

@@ -45,8 +45,8 @@ struct ls_stream_rows {
   ls_array_t array; /* dim[0]: rows of the whole */
   int64_t row;      /* the next one */
   size_t offset;    /* of the data in the file */
-  /* images */
-  ls_dataset_t *images; /* of which only what decoding needs is there; row: the next one */
+  /* pictures: of files, row is the next one; or of an array */
+  ls_dataset_t *images; /* of which only what decoding needs is there */
 };
 
 /* ---- bytes ---- */
@@ -236,17 +236,53 @@ static ls_status_t open_array(ls_stream_rows_t *s,
 
 /* ---- images ---- */
 
-static ls_status_t next_images(ls_stream_rows_t *s, ls_matrix_t *rows) {
+/* The samples of `count` pictures from `first` on become the batch. */
+static ls_status_t give_images(ls_stream_rows_t *s, int64_t first, int64_t count, ls_matrix_t *rows) {
   const ls_dataset_t *d = s->images;
-  int64_t left = d->rows - s->row, count = left < IMAGES_BATCH ? left : IMAGES_BATCH;
-  if (count == 0) return LS_OK;
   s->rows =
       (ls_matrix_t){.rows = count, .cols = ls_shape_count(&d->sample.x), .row = d->sample.x, .bytes = true};
   s->rows.values = ls_alloc_array(s->ctx, (size_t)count, ls_shape_bytes(&d->sample.x));
   if (!s->rows.values) return LS_ERR_MEMORY;
-  ls_status_t status = ls_images_decode(s->ctx, d, NULL, s->row, count, s->rows.values);
-  s->row += count;
   *rows = s->rows;
+  return ls_images_decode(s->ctx, d, NULL, first, count, s->rows.values);
+}
+
+static ls_status_t next_images(ls_stream_rows_t *s, ls_matrix_t *rows) {
+  int64_t left = s->images->rows - s->row, count = left < IMAGES_BATCH ? left : IMAGES_BATCH;
+  if (count == 0) return LS_OK;
+  s->row += count;
+  return give_images(s, s->row - count, count, rows);
+}
+
+/* An array's rows, which are pictures, as the samples that evaluation makes of them. */
+static ls_status_t next_pictures(ls_stream_rows_t *s, ls_matrix_t *rows) {
+  ls_status_t status = next_array(s, rows);
+  if (status != LS_OK || rows->rows == 0) return status;
+  s->images->images->pixels = s->rows.values; /* which the close of the images frees if this fails */
+  s->rows.values = NULL;
+  status = give_images(s, 0, rows->rows, rows);
+  ls_free(s->images->images->pixels);
+  s->images->images->pixels = NULL;
+  return status;
+}
+
+/* Dataset of pictures without any so far. */
+static ls_status_t make_images(ls_stream_rows_t *s, ls_shape_t x) {
+  ls_dataset_t *d = s->images = ls_arena_alloc(&s->arena, sizeof *d);
+  if (!d) return LS_ERR_MEMORY;
+  ls_arena_init(&d->arena, s->ctx);
+  d->sample.x = x;
+  d->sample.x.dtype = LS_U8;
+  return LS_OK;
+}
+
+static ls_status_t open_pictures(ls_stream_rows_t *s, const ls_data_config_t *config,
+                                 const ls_data_want_t *want) {
+  ls_shape_t row = ls_array_row_shape(&s->array);
+  ls_status_t status = make_images(s, want->x);
+  if (status == LS_OK) status = ls_images_array(s->ctx, config, want, s->name, &row, s->images);
+  if (status == LS_OK) status = ls_augment_set(s->ctx, config, &s->images->sample.x, &s->images->augment);
+  s->next = next_pictures;
   return status;
 }
 
@@ -255,11 +291,8 @@ static ls_status_t open_images(ls_stream_rows_t *s, const ls_data_config_t *conf
   if (!strcmp(path, "-"))
     return ls_fail(s->ctx, LS_ERR_DATA,
                    "an image cannot come from stdin: name the file, or a folder of images");
-  ls_dataset_t *d = s->images = ls_arena_alloc(&s->arena, sizeof *d);
-  if (!d) return LS_ERR_MEMORY;
-  ls_arena_init(&d->arena, s->ctx);
-  d->sample.x = *x;
-  d->sample.x.dtype = LS_U8;
+  if (make_images(s, *x) != LS_OK) return LS_ERR_MEMORY;
+  ls_dataset_t *d = s->images;
   d->images = ls_arena_alloc(&s->arena, sizeof *d->images);
   if (!d->images) return LS_ERR_MEMORY;
   ls_status_t status = ls_images_settings(s->ctx, config, x, d->images);
@@ -321,9 +354,14 @@ static ls_status_t open_format(ls_stream_rows_t *s, const ls_data_config_t *conf
     status = open_member(s, path, file);
     if (status != LS_OK) return status;
   }
-  if (s->used >= MAGIC_BYTES && !memcmp(s->buffer, "\x93NUMPY", MAGIC_BYTES))
-    return open_array(s, ls_npy_header);
-  if (s->used >= 2 && !memcmp(s->buffer, "\0\0", 2)) return open_array(s, ls_idx_header);
+  const bool npy = s->used >= MAGIC_BYTES && !memcmp(s->buffer, "\x93NUMPY", MAGIC_BYTES);
+  if (npy || (s->used >= 2 && !memcmp(s->buffer, "\0\0", 2))) {
+    status = open_array(s, npy ? ls_npy_header : ls_idx_header);
+    /* With kind: images an array holds samples that were made of pictures already. */
+    const bool pictures = ls_data_pictures(config) && config->kind != LS_DATA_IMAGES;
+    return status == LS_OK && pictures && s->array.type == LS_ELEM_U8 ? open_pictures(s, config, want)
+                                                                      : status;
+  }
   if (config->kind == LS_DATA_IMAGES)
     return ls_fail(s->ctx, LS_ERR_DATA, "%s: neither PNG nor JPEG, nor an array of images (.npy, .npz, IDX)",
                    s->name);
@@ -359,7 +397,10 @@ ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
 void ls_stream_close(ls_stream_rows_t *s) {
   if (!s) return;
   if (s->file) gzclose_r(s->file);
-  if (s->images) ls_images_close(s->images->images);
+  if (s->images) {
+    ls_images_close(s->images->images);
+    ls_arena_release(&s->images->arena);
+  }
   ls_matrix_release(&s->rows);
   ls_free(s->windows.row);
   ls_free(s->buffer);
@@ -368,7 +409,9 @@ void ls_stream_close(ls_stream_rows_t *s) {
 }
 
 int64_t ls_stream_total(const ls_stream_rows_t *s) {
-  return s->images ? s->images->rows : s->next == next_array ? s->array.dim[0] : -1;
+  return s->next == next_images                              ? s->images->rows
+         : s->next == next_array || s->next == next_pictures ? s->array.dim[0]
+                                                             : -1;
 }
 
 ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
@@ -393,8 +436,8 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_config_t *config, co
   const ls_strings_t *vocabulary = &config->vocabulary,
                      *columns = config->kind == LS_DATA_CSV ? &config->columns : &none;
   ls_images_t images;
-  if (config->kind == LS_DATA_IMAGES && ls_images_settings(ctx, config, &want->x, &images) != LS_OK)
-    return LS_ERR_CONFIG;
+  const bool pictures = ls_data_pictures(config);
+  if (pictures && ls_images_settings(ctx, config, &want->x, &images) != LS_OK) return LS_ERR_CONFIG;
   ls_dataset_t *d = ls_alloc(ctx, sizeof *d);
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, ctx);
@@ -437,7 +480,7 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_config_t *config, co
     int64_t at = x ? i : i - want->inputs;
     mean[i] = !norm ? 0.0 : x ? norm->mean[at] : norm->target_mean[at];
     scale[i] = !norm ? 1.0f : x ? norm->scale[at] : norm->target_scale[at];
-    if (!norm && x && config->kind == LS_DATA_IMAGES) {
+    if (!norm && x && pictures) {
       float shift;
       ls_images_unit(config, (int)(i % channels), &shift, &scale[i]);
       mean[i] = (double)shift;

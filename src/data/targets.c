@@ -106,7 +106,10 @@ ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls
                    "%s has %" PRId64 " feature%s per sample, but the model's input is %" PRId64
                    ": set model.input to [%" PRId64 "]%s",
                    s->feature_name, features->cols, LS_PLURAL(features->cols), want->inputs, features->cols,
-                   features->names ? ", or choose other columns" : "");
+                   features->names ? ", or choose other columns"
+                   : features->bytes && features->row.rank > 1 && want->x.rank > 1
+                       ? ", or have the pictures scaled: data.resize"
+                       : "");
   ls_status_t status = ls_samples_check(ctx, s->feature_name, &features->row, &want->x);
   if (status != LS_OK) return status;
   if (want->classes) return check_classes(ctx, want, s->target_name, targets);

@@ -46,7 +46,7 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
   int64_t bytes = ls_model_samples_bytes(&config->model, room->rows), need_bytes;
   *data_rows = 0;
   if (mode == LS_RESIDENT_FALSE || room->rows < 1 || config->data.kind == LS_DATA_TEXT ||
-      ls_data_augments(&config->data))
+      ls_data_makes(&config->data))
     return LS_OK;
   if (demanded && room->rows > INT32_MAX)
     return ls_fail(ctx, LS_ERR_CONFIG,

@@ -234,9 +234,8 @@ ls_status_t ls_trainer_check_norm(const ls_trainer_t *t) {
       t->ctx, LS_ERR_ARGUMENT,
       "data.normalize: true: mean and deviation of the training part are in a checkpoint, and weights alone "
       "do not have them: name the run with --checkpoint, or %s%s",
-      t->config->data.kind == LS_DATA_IMAGES
-          ? "set data.mean and data.std, and data.normalize to false"
-          : "give samples that are normalised, and --set data.normalize=false",
+      ls_data_pictures(&t->config->data) ? "set data.mean and data.std, and data.normalize to false"
+                                         : "give samples that are normalised, and --set data.normalize=false",
       t->classes ? "" : ": predictions are then normalised, too");
 }
 

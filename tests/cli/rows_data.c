@@ -264,6 +264,14 @@ static void npy_images(void) {
           64);
   put_npy("y.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", (const float[4]){0}, 16);
 }
+/* Samples of [2, 2], and held-out ones of [1, 4]; channels before pixels. */
+static void npy_pictures(void) {
+  put_npy("x.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 2, 2), }", "0123456789abcdef", 16);
+  put_npy("v.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 1, 4), }", "0123456789abcdef", 16);
+  put_npy("c.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 3, 2, 2), }",
+          "0123456789abcdef0123456789abcdef0123456789abcde", 48);
+  put_npy("y.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", (const float[4]){0}, 16);
+}
 FILES(csv_dates, put_text("d.csv", "when,b,y\n2024-01-31,1,2\n2024-02-30,3,4\n"))
 FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a,y\n1,elm\n2,pine\n"))
 
@@ -414,7 +422,7 @@ const row_t rows_data[] = {
     {"images: a list with a row without a file", DATA, .config = IMAGES_LISTED, .files = images_list_no_file,
      .expect = {"list.csv:3:1: empty cell where a file is needed"}},
     {"images for a model without height", CONFIG, .config = IMAGES_OF("[18]", ""), .files = images_good,
-     .expect = {"data.kind: images needs model.input [height, width, 3]"}},
+     .expect = {"pictures need model.input [height, width, 3]"}},
     {"images scaled below the model's size", CONFIG, "check c.yaml --set data.resize=2", IMAGES, images_good,
      .expect = {"data.resize is 2", "the model takes 2 x 3 pixels"}},
     {"images with two means", CONFIG, "check c.yaml --set data.mean=[0.1,0.2]", IMAGES, images_good,
@@ -431,7 +439,7 @@ const row_t rows_data[] = {
      IMAGES, images_weights, .expect = {"data.mean has 3 numbers, but the model's images have 1 channel"}},
     {"images exported from a model without height", CONFIG,
      "export c.yaml --output x.onnx --set model.weights=w.safetensors --set model.input=[18]", IMAGES,
-     images_weights, .expect = {"data.kind: images needs model.input [height, width, 3]"}},
+     images_weights, .expect = {"pictures need model.input [height, width, 3]"}},
     {"images predicted by weights without their normalisation", USAGE,
      "predict c.yaml --input d --set model.weights=w.safetensors --set data.normalize=true", IMAGES,
      images_weights,
@@ -467,6 +475,30 @@ const row_t rows_data[] = {
     {"shifts of normalised numbers", CONFIG, "check c.yaml --set data.padding=1 --set data.normalize=true",
      NPY_IMAGES, npy_images,
      .expect = {"data.padding does not go with data.normalize where samples are no bytes"}},
+    {"pictures of an array", OK, "check c.yaml --set data.resize=3 --set model.input=[3,3]", NPY_IMAGES,
+     npy_pictures},
+    {"pictures of an array in colour, for a grey network", OK,
+     "check c.yaml --set data.crop=random --set model.input=[2,2,3]", NPY_IMAGES, npy_pictures},
+    {"pictures of another size, not scaled", DATA, "check c.yaml --set model.input=[3,3]", NPY_IMAGES,
+     npy_pictures, .expect = {"x.npy has 4 features", "or have the pictures scaled: data.resize"}},
+    {"pictures that are no bytes", DATA, "check c.yaml --set data.resize=2", NPY_IMAGES, npy_images,
+     .expect = {"x.npy: samples are f32 (2, 2), but data.resize", "which are unsigned bytes"}},
+    {"pictures with channels in front", DATA, "check c.yaml --set data.resize=2 --set data.features=c.npy",
+     NPY_IMAGES, npy_pictures, .expect = {"c.npy: samples are u8 (3, 2, 2); pictures are [height, width]"}},
+    {"pictures for a row of inputs", CONFIG, "check c.yaml --set data.resize=2 --set model.input=[4]",
+     NPY_IMAGES, npy_pictures, .expect = {"pictures need model.input [height, width, 3]"}},
+    {"held-out pictures of another size", DATA,
+     "check c.yaml --set data.mean=0.5 --set data.validation_features=v.npy --set "
+     "data.validation_targets=y.npy",
+     NPY_IMAGES, npy_pictures, .expect = {"v.npy: its pictures are u8 (1, 4), those of x.npy are u8 (2, 2)"}},
+    {"pictures that are larger when scaled", CONFIG,
+     "check c.yaml --set data.resize=2 --set model.input=[3,3]", NPY_IMAGES, npy_pictures,
+     .expect = {"data.resize is 2, the images' shorter side, but the model takes 3 x 3"}},
+    {"samples on the device, but made for each batch", CONFIG,
+     "check c.yaml --set data.resident=true --set data.decode=always", NPY_IMAGES, npy_pictures,
+     .expect = {"data.resident: true keeps the samples", "data.decode: always makes them each time"}},
+    {"scaled tables", CONFIG, "check c.yaml --set data.resize=2", CSV, csv_good,
+     .expect = {"data.resize does not go with data.kind: csv"}},
     {"csv: a date that is none", DATA, "check c.yaml --set data.columns=[when.day,b]", CSV, csv_dates,
      .expect = {"d.csv:3:1: column 'when': '2024-02-30' is no date: YYYY-MM-DD was expected"}},
     {"dates of arrays", CONFIG, "check c.yaml --set data.dates=parts", NPY, npy_good,

@@ -175,6 +175,212 @@ static void decoding_once_gives_the_same_samples(void **state) {
   files_remove();
 }
 
+/* The six pictures of the list as an array, [6, 29, 37, 3], with their classes. */
+enum { PICTURES = 6, FROM_H = 29, FROM_W = 37, FROM_BYTES = FROM_H * FROM_W * 3 };
+
+static void arrays_make(uint8_t pixels[PICTURES][FROM_BYTES], uint8_t classes[PICTURES]) {
+  static const struct {
+    const char *name;
+    uint8_t number;
+  } files[PICTURES] = {{"colour.jpg", 1},      {"colour.png", 0},  {"grey.jpg", 2},
+                       {"progressive.jpg", 1}, {"palette.png", 0}, {"ink.jpg", 2}};
+  for (int i = 0; i < PICTURES; i++) {
+    char path[64];
+    static uint8_t bytes[1 << 16];
+    ls_room_t room = {0};
+    ls_picture_t p;
+    snprintf(path, sizeof path, "tests/data/pictures/%s", files[i].name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_int_equal(ls_picture_decode(NULL, path, bytes, size, 3, &room, &p), LS_OK);
+    assert_int_equal(p.height * p.width, FROM_H * FROM_W);
+    memcpy(pixels[i], p.pixel, FROM_BYTES);
+    classes[i] = files[i].number;
+    ls_free(room.bytes);
+  }
+}
+
+static const char *idx_make(const char *name, int rank, const unsigned char *dim, const void *values,
+                            size_t bytes) {
+  unsigned char file[64 + PICTURES * FROM_BYTES] = {0, 0, 8, (unsigned char)rank};
+  for (int i = 0; i < rank; i++)
+    file[4 + 4 * i + 3] = dim[i];
+  memcpy(file + 4 + 4 * rank, values, bytes);
+  return file_make(name, file, 4 + 4 * (size_t)rank + bytes);
+}
+
+static const char *npy_make(const char *name, const char *shape, const void *values, size_t bytes) {
+  char file[128 + PICTURES * FROM_BYTES];
+  memcpy(file, "\x93NUMPY\1\0\x76\0", 10);
+  int text = snprintf(file + 10, 118, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }", shape);
+  memset(file + 10 + text, ' ', (size_t)(118 - text));
+  file[127] = '\n';
+  memcpy(file + 128, values, bytes);
+  return file_make(name, file, 128 + bytes);
+}
+
+typedef struct {
+  const char *idx[2], *npy[2]; /* features, targets */
+} arrays_t;
+
+static arrays_t arrays_write(void) {
+  static const unsigned char dim[] = {PICTURES, FROM_H, FROM_W, 3};
+  uint8_t pixels[PICTURES][FROM_BYTES], classes[PICTURES];
+  arrays_make(pixels, classes);
+  return (arrays_t){
+      .idx = {idx_make("x.idx", 4, dim, pixels, sizeof pixels), idx_make("y.idx", 1, dim, classes, PICTURES)},
+      .npy = {npy_make("x.npy", "(6, 29, 37, 3)", pixels, sizeof pixels),
+              npy_make("y.npy", "(6,)", classes, PICTURES)}};
+}
+
+/* As an IDX file, an array that is read, and one that stays in its file. */
+enum { FORMS = 3 };
+static ls_data_config_t array_config(const arrays_t *arrays, int form, ls_data_config_t config) {
+  const char *const *file = form == 0 ? arrays->idx : arrays->npy;
+  config.kind = form == 0 ? LS_DATA_IDX : LS_DATA_NPY;
+  config.path = NULL;
+  config.features = file[0];
+  config.targets = file[1];
+  config.mapped = form == 2 ? LS_MAPPED_TRUE : LS_MAPPED_AUTO;
+  return config;
+}
+
+static void fill_both_parts(said_t *said, const ls_data_config_t *config, const ls_data_want_t *wanted,
+                            filled_t f[2], ls_dataset_t **out) {
+  ls_dataset_t *d = NULL;
+  memset(f, 0, 2 * sizeof *f);
+  if (ls_dataset_open(said->ctx, config, NULL, wanted, 3, NULL, &d) != LS_OK) fail_msg("%s", said->messages);
+  for (int part = 0; part < 2; part++) {
+    ls_loader_spec_t spec = spec_of(0);
+    spec.part = (ls_part_t)part;
+    spec.shuffle = part == 0;
+    ls_batch_t to = batch_at(&f[part], 0);
+    assert_int_equal(ls_batch_fill(d, &spec, 1, &to), LS_OK);
+  }
+  *out = d;
+}
+
+/* Pictures in memory are one more source of pictures: each option has its meaning, and each sample its bits. */
+static void arrays_give_the_samples_of_files(void **state) {
+  (void)state;
+  const ls_data_config_t all = config_of(list_make());
+  const arrays_t arrays = arrays_write();
+  static const struct {
+    int crop, decode, scale;
+    int64_t resize;
+    bool normalize;
+  } rows[] = {{.crop = LS_CROP_RANDOM},
+              {.crop = LS_CROP_RANDOM, .normalize = true, .scale = LS_SCALE_BICUBIC},
+              {.resize = 11, .decode = LS_DECODE_ONCE},
+              {.resize = 11, .decode = LS_DECODE_ALWAYS, .normalize = true},
+              {.scale = LS_SCALE_BICUBIC}};
+  static const ls_data_want_t grey = {
+      .inputs = H * W, .outputs = 3, .classes = true, .x = {LS_F32, 2, {H, W}}};
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < 2 * LS_COUNT(rows); i++) {
+    const int r = i / 2;
+    const ls_data_want_t *wanted = i % 2 ? &grey : &want;
+    ls_data_config_t config = all;
+    filled_t expect[2], f[2];
+    ls_dataset_t *files, *d;
+    char hash[2][LS_DATASET_HASH_BYTES];
+    config.crop = rows[r].crop;
+    config.decode = rows[r].decode;
+    config.interpolation = rows[r].scale;
+    config.resize = rows[r].resize;
+    config.normalize = rows[r].normalize;
+    config.validation = 0.34;
+    if (config.normalize || wanted == &grey) config.mean.count = config.std.count = 0;
+    fill_both_parts(&said, &config, wanted, expect, &files);
+    for (int form = 0; form < FORMS; form++) {
+      const ls_data_config_t array = array_config(&arrays, form, config);
+      fill_both_parts(&said, &array, wanted, f, &d);
+      for (int part = 0; part < 2; part++) {
+        assert_memory_equal(f[part].x, expect[part].x, sizeof f[part].x);
+        assert_memory_equal(f[part].target, expect[part].target, sizeof f[part].target);
+        assert_memory_equal(&f[part].step, &expect[part].step, sizeof f[part].step);
+      }
+      assert_memory_equal(d->norm.mean, files->norm.mean, (size_t)wanted->inputs * sizeof(double));
+      assert_memory_equal(d->norm.scale, files->norm.scale, (size_t)wanted->inputs * sizeof(float));
+      assert_true((d->features == NULL) == (files->features == NULL));
+      assert_true(!d->features || (!d->mapped && !d->images->pixels)); /* no second copy */
+      ls_dataset_hash(d, 0, d->rows, hash[form > 0]);
+      if (form > 0) assert_string_equal(hash[0], hash[1]);
+      ls_dataset_close(d);
+    }
+    ls_dataset_close(files);
+  }
+  said_close(&said);
+  files_remove();
+}
+
+/* As files: by whichever rank, and from wherever the run went on; through the memory that a node's ranks share, too. */
+static void arrays_are_shared(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  const arrays_t arrays = arrays_write();
+  ls_data_config_t config = array_config(&arrays, 0, config_of(NULL));
+  ls_dataset_t *d = open_set(&said, &config), *mapped;
+  assert_null(d->features);
+  assert_int_equal(ls_dataset_bytes(d), PICTURES * (FROM_BYTES + (int64_t)sizeof(int32_t)));
+  filled_t whole, parts;
+  ls_loader_spec_t spec = spec_of(0);
+  ls_batch_t to = batch_at(&whole, 0);
+  assert_int_equal(ls_batch_fill(d, &spec, 1, &to), LS_OK);
+  char hash[2][LS_DATASET_HASH_BYTES], path[64];
+  ls_dataset_hash(d, 0, d->rows, hash[0]);
+  int fd;
+  assert_int_equal(ls_dataset_share(said.ctx, d, &fd), LS_OK);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  if (ls_dataset_map(said.ctx, path, &mapped) != LS_OK) fail_msg("%s", said.messages);
+  close(fd);
+  ls_dataset_t *ranks[] = {d, mapped, d};
+  spec = spec_of(BATCH);
+  for (int rank = 0; rank < 3; rank++) {
+    spec.first = rank * BATCH / 3;
+    spec.rows = BATCH / 3;
+    to = batch_at(&parts, (int)spec.first);
+    assert_int_equal(ls_batch_fill(ranks[rank], &spec, 0, &to), LS_OK);
+  }
+  assert_memory_equal(whole.x, parts.x, sizeof whole.x);
+  ls_dataset_hash(mapped, 0, mapped->rows, hash[1]);
+  assert_string_equal(hash[0], hash[1]);
+  ls_input_times_t times;
+  assert_int_equal(ls_dataset_time(said.ctx, mapped, &times), LS_OK);
+  assert_true(times.samples > 0 && times.augment_ns > 0);
+  ls_dataset_close(mapped);
+  ls_dataset_close(d);
+  said_close(&said);
+  files_remove();
+}
+
+/* Real targets are normalised beside pictures, as beside other features. */
+static void arrays_may_have_real_targets(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  const arrays_t arrays = arrays_write();
+  static const ls_data_want_t real = {.inputs = BYTES, .outputs = 1, .x = {LS_F32, 3, {H, W, 3}}};
+  for (int form = 0; form < FORMS; form++) {
+    ls_data_config_t config = array_config(&arrays, form, config_of(NULL));
+    config.mean.count = config.std.count = 0;
+    config.normalize = true;
+    ls_dataset_t *d = NULL;
+    if (ls_dataset_open(said.ctx, &config, NULL, &real, 3, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
+    assert_int_equal(d->norm.outputs, 1);
+    assert_true(d->norm.target_mean[0] == 1);
+    const float *y = d->targets;
+    assert_true(y[0] == 0 && y[1] < -1 && y[2] > 1);
+    ls_dataset_close(d);
+  }
+  said_close(&said);
+  files_remove();
+}
+
 static void random_parts_lie_inside(void **state) {
   (void)state;
   static const int sizes[][2] = {{100, 60}, {3, 200}, {200, 3}, {1, 1}, {64, 64}};
@@ -360,6 +566,12 @@ static void every_allocation_may_fail(void **state) {
   config.normalize = true;
   dataset_attempt_t attempt = {&config, &want};
   each_alloc_fails(&said, dataset_attempt, &attempt);
+  const arrays_t arrays = arrays_write();
+  for (int form = 0; form < FORMS; form++) {
+    ls_data_config_t array = array_config(&arrays, form, config);
+    attempt.config = &array;
+    each_alloc_fails(&said, dataset_attempt, &attempt);
+  }
   said_close(&said);
   files_remove();
 }
@@ -368,6 +580,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(samples_depend_on_the_position_alone),
                                      cmocka_unit_test(rooms_of_decoding_are_counted),
                                      cmocka_unit_test(decoding_once_gives_the_same_samples),
+                                     cmocka_unit_test(arrays_give_the_samples_of_files),
+                                     cmocka_unit_test(arrays_are_shared),
+                                     cmocka_unit_test(arrays_may_have_real_targets),
                                      cmocka_unit_test(random_parts_lie_inside),
                                      cmocka_unit_test(shifts_and_flips_are_what_they_say),
                                      cmocka_unit_test(images_in_memory_are_shifted_too),
