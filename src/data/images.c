@@ -329,6 +329,11 @@ ls_status_t ls_images_array(ls_ctx_t *ctx, const ls_data_config_t *config, const
   if (status != LS_OK) return status;
   const ls_shape_t *x = row->rank == 1 && ls_shape_count(row) == want->inputs ? &want->x : row;
   const int64_t channels = x->rank == 3 ? x->dim[2] : 1;
+  if (want->positions > 0)
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "data.resize, crop, mean, std, interpolation and decode change pictures, but not the targets "
+        "of their positions");
   if (row->dtype != LS_U8)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s: samples are %s, but data.resize, crop, mean, std, interpolation and decode need "
