@@ -34,8 +34,8 @@ ls_status_t ls_trainer_ranges(ls_trainer_t *t, int64_t samples, ls_arena_t *aren
                                  .total_steps = chunks};
   ls_batch_t batch = ls_engine_batch(&t->engine, LS_STEP_EVALUATE, 0);
   for (int64_t i = 0; i < chunks && status == LS_OK; i++) {
-    ls_batch_fill(t->dataset, &spec, i, &batch);
-    status = ls_engine_once(&t->engine, LS_STEP_EVALUATE);
+    status = ls_batch_fill(t->dataset, &spec, i, &batch);
+    if (status == LS_OK) status = ls_engine_once(&t->engine, LS_STEP_EVALUATE);
     if (status == LS_OK) status = ls_run_read(step->run, LS_NAME_RANGES, 0, one, size);
     for (int k = 0; k < 2 * count && status == LS_OK; k++)
       if (i == 0 || (k % 2 ? one[k] > range[k] : one[k] < range[k])) range[k] = one[k];

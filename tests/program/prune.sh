@@ -42,3 +42,29 @@ for at in 45 60; do
 done
 expect 3 'c.yaml:13:3: train.prune: end (10) must be a later step than begin (20)' check c.yaml --set train.prune.end=10
 expect 3 'train.prune.sparsity' check c.yaml --set train.prune.sparsity=1
+
+# before and after, of pruning and of integers, in one table
+"$program" train c.yaml --quiet --set train.prune.sparsity=0 --set train.checkpoint.dir=whole >/dev/null 2>err || fail "unpruned: $(cat err)"
+"$program" quantize c.yaml --checkpoint run --unpruned whole --output q.safetensors >table 2>err || fail "quantize: $(cat err)"
+awk '{ print $1, $2 }' table | head -5 | tr '\n' ',' | grep -q '^weights kept,unpruned f32,unpruned int8,pruned f32,pruned int8,$' || fail "table: $(cat table)"
+"$program" quantize c.yaml --checkpoint run --unpruned whole --output q.safetensors --json >q.json 2>err || fail "quantize: $(cat err)"
+form() { # NUMBER NAME: of the forms in their order
+  tr -d ' \n' <q.json | grep -o '{"form"[^}]*}' | sed -n "$1s/.*\"$2\":\([^,}]*\).*/\1/p"
+}
+[ "$(form 1 kept),$(form 3 kept)" = "1.0,0.25" ] || fail "kept: $(form 1 kept), $(form 3 kept)"
+[ "$(form 1 bytes)" = "$(form 3 bytes)" ] && [ "$(form 4 bytes)" = "$(wc -c <q.safetensors)" ] || fail "bytes: $(cat q.json)"
+gzip -c q.safetensors | wc -c | awk -v said="$(form 4 packed_bytes)" '{ d = $1 - said; exit !(d < 100 && d > -100) }' ||
+  fail "packed: $(form 4 packed_bytes), not $(gzip -c q.safetensors | wc -c)"
+awk -v whole="$(form 1 packed_bytes)" -v pruned="$(form 3 packed_bytes)" 'BEGIN { exit !(pruned < whole / 2) }' || fail "packed: $(cat q.json)"
+i=1
+for run in whole run; do
+  "$program" eval c.yaml --checkpoint $run --json >eval.json 2>err || fail "eval: $(cat err)"
+  for name in loss accuracy; do
+    awk -v a="$(form $i $name)" -v b="$(field eval.json $name)" 'BEGIN { d = a - b; exit !(d < 1e-6 && d > -1e-6) }' ||
+      fail "$run: $name $(form $i $name), eval says $(field eval.json $name)"
+  done
+  i=3
+done
+[ "$(form 2 loss)" != "$(form 1 loss)" ] && [ "$(form 4 loss)" != "$(form 3 loss)" ] || fail "integers lose nothing"
+[ "$(form 2 checkpoint),$(form 4 checkpoint)" = '"whole","run"' ] || fail "checkpoints: $(cat q.json)"
+expect 5 'gone' quantize c.yaml --checkpoint run --unpruned gone --output q.safetensors
