@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 # What a program that links liblockstep.a needs as well; the shared library carries its own dependencies.
-set(LS_PKG_REQUIRES_PRIVATE "yaml-0.1 jansson libxxhash zlib")
+set(LS_PKG_REQUIRES_PRIVATE "yaml-0.1 jansson libxxhash libpcre2-8 zlib")
 set(LS_PKG_LIBS_PRIVATE "-lm -ldl -lpthread")
 if(LS_HAVE_PICTURES)
   string(APPEND LS_PKG_REQUIRES_PRIVATE " libpng libjpeg")

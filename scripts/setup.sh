@@ -5,8 +5,8 @@
 #   scripts/setup.sh --all   also packages for single tests and targets that are otherwise skipped; CI=true implies --all
 set -eu
 
-required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev libpng-dev libjpeg-dev \
-libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
+required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev libpcre2-dev zlib1g-dev libpng-dev \
+libjpeg-dev libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
 # faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
 optional="libdnnl-dev libmicrohttpd-dev python3"
 extras="scdoc mandoc chromium nodejs dpkg-dev file" # man pages; the tests of the HTML report and of monitor --web in a browser; the package

@@ -86,7 +86,7 @@ static ls_status_t add_number(generate_t *g, const char *text, size_t *size) {
 static int64_t line_end(const generate_t *g) {
   for (int64_t i = 0; g->tokenizer && i < g->drawn; i++) {
     size_t size;
-    const char *text = ls_tokenizer_text(g->tokenizer, i, &size);
+    const char *text = ls_tokenizer_text(g->tokenizer, i, false, &size);
     if (size == 1 && *text == '\n') return i;
   }
   return 0;
@@ -115,13 +115,13 @@ static ls_status_t take_prompt(generate_t *g, const char *prompt) {
 }
 
 /* Tokens that are only numbers have a space between them. */
-static void say(const generate_t *g, int32_t token, FILE *to) {
+static void say(const generate_t *g, int64_t i, FILE *to) {
   size_t size = 0;
-  const char *text = g->tokenizer ? ls_tokenizer_text(g->tokenizer, token, &size) : NULL;
+  const char *text = g->tokenizer ? ls_tokenizer_text(g->tokenizer, g->token[i], i == 0, &size) : NULL;
   if (text)
     fwrite(text, 1, size, to);
   else
-    fprintf(to, "%d ", token);
+    fprintf(to, "%d ", g->token[i]);
 }
 
 /* ---- the next token ---- */
@@ -165,11 +165,11 @@ static ls_status_t next(generate_t *g, int64_t n) {
 static ls_status_t generate_all(generate_t *g) {
   const bool speaks = !g->args->json;
   for (int64_t i = 0; i < g->count && speaks; i++)
-    say(g, g->token[i], stdout);
+    say(g, i, stdout);
   for (int64_t n = 0; n < g->wanted; n++) {
     ls_status_t status = next(g, n);
     if (status != LS_OK) return status;
-    if (speaks) say(g, g->token[g->count - 1], stdout);
+    if (speaks) say(g, g->count - 1, stdout);
     if (speaks && fflush(stdout) != 0) return cli_output_lost(g->ctx);
   }
   if (speaks) putchar('\n');
@@ -184,7 +184,7 @@ static ls_status_t print_json(const generate_t *g, int64_t prompt) {
   FILE *to = g->tokenizer ? open_memstream(&text, &size) : NULL;
   for (int64_t i = 0; i < g->count; i++) {
     json_array_append_new(tokens, json_integer(g->token[i]));
-    if (to) say(g, g->token[i], to);
+    if (to) say(g, i, to);
   }
   if (to) fclose(to);
   const char *checkpoint = ls_trainer_checkpoint(g->trainer, &step);

@@ -8,8 +8,9 @@
 
 enum { EXTRA_VOCABULARY, EXTRA_CHARACTERS, EXTRA_BYTES, EXTRA_TYPE, EXTRA_HEADER, EXTRA_DECODE };
 static const cli_extra_t extra[] = {
-    [EXTRA_VOCABULARY] = {"--vocabulary", "FILE",
-                          "tokenizer.json with byte-level BPE, as GPT-2's, or a JSON list of characters."},
+    [EXTRA_VOCABULARY] =
+        {"--vocabulary", "FILE",
+         "tokenizer.json with byte-pair merges (GPT, Llama, Mistral, Qwen), or a JSON list of characters."},
     [EXTRA_CHARACTERS] =
         {"--characters", NULL,
          "A token for each character of the text; their list goes to OUTPUT.vocabulary.json."},
@@ -156,7 +157,7 @@ static ls_status_t decode_file(job_t *j, ls_corpus_file_t *f) {
   for (int64_t i = 0; i < f->count && status == LS_OK; i++) {
     int64_t token = j->dtype == LS_U16 ? ((const uint16_t *)f->tokens)[i] : ((const int32_t *)f->tokens)[i];
     size_t bytes;
-    const char *text = ls_tokenizer_text(j->tokenizer, token, &bytes);
+    const char *text = ls_tokenizer_text(j->tokenizer, token, i == 0, &bytes);
     if (!text)
       return ls_fail(j->ctx, LS_ERR_DATA,
                      "%s: token %" PRId64 " (from 0) is %" PRId64 ", which is not in the vocabulary", f->path,

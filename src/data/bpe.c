@@ -1,82 +1,31 @@
-/* Words by GPT-2's pattern, scanned by hand, and the merges of a word with a heap of candidates, so that a long word
- * takes n log n. */
+/* The merges of a word, with a heap of candidates, so that a long word takes n log n. */
 #include "data/bpe.h"
 #include "data/characters.h"
-#include "data/unicode_ranges.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
-/* ---- words ---- */
+/* ---- tokens by their text ---- */
 
-typedef enum { OTHER, LETTER, NUMBER, BLANK, MALFORMED } class_t;
-
-static bool in_ranges(const uint32_t ranges[][2], int count, uint32_t code) {
-  int low = 0, high = count - 1;
-  while (low < high) {
-    int middle = (low + high + 1) / 2;
-    if (ranges[middle][0] <= code)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return ranges[low][0] <= code && code <= ranges[low][1];
+/* Where the text is, or could be. */
+static ls_bpe_name_t *name_at(const ls_bpe_t *b, const char *text, size_t bytes) {
+  size_t mask = b->name_room - 1, at = (size_t)XXH3_64bits(text, bytes) & mask;
+  while (b->name[at].text && (b->name[at].bytes != bytes || memcmp(b->name[at].text, text, bytes) != 0))
+    at = (at + 1) & mask;
+  return &b->name[at];
 }
 
-/* White_Space of Unicode. */
-static bool is_blank(uint32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
+void ls_bpe_name(ls_bpe_t *b, const char *text, size_t bytes, int32_t token) {
+  ls_bpe_name_t *n = name_at(b, text, bytes);
+  if (!n->text) *n = (ls_bpe_name_t){text, bytes, token};
+  if (bytes == 1 && b->of_byte[(unsigned char)*text] < 0) b->of_byte[(unsigned char)*text] = token;
 }
 
-static class_t class_at(const char *text, size_t at, size_t end, size_t *bytes) {
-  int32_t code;
-  *bytes = ls_character(text + at, end - at, &code);
-  uint32_t c = (uint32_t)code;
-  if (*bytes == 0) return MALFORMED;
-  if (is_blank(c)) return BLANK;
-  if (c < 0x80) return (c | 32) >= 'a' && (c | 32) <= 'z' ? LETTER : c >= '0' && c <= '9' ? NUMBER : OTHER;
-  if (in_ranges(letter_ranges, LS_COUNT(letter_ranges), c)) return LETTER;
-  return in_ranges(number_ranges, LS_COUNT(number_ranges), c) ? NUMBER : OTHER;
-}
-
-/* Bytes of an English ending at the apostrophe `at`; 0: there is none. */
-static size_t ending(const char *text, size_t at, size_t end) {
-  static const char *const endings[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
-  for (int i = 0; i < LS_COUNT(endings); i++) {
-    size_t bytes = strlen(endings[i]);
-    if (end - at >= bytes && memcmp(text + at, endings[i], bytes) == 0) return bytes;
-  }
-  return 0;
-}
-
-/* The end of the run of a class, and where its last character begins. */
-static size_t run_end(const char *text, size_t at, size_t end, class_t class, size_t *last) {
-  size_t bytes;
-  while (at < end && class_at(text, at, end, &bytes) == class) {
-    *last = at;
-    at += bytes;
-  }
-  return at;
-}
-
-/* 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static size_t word_end(const char *text, size_t at, size_t end) {
-  size_t bytes, last = at, begin = at, apostrophe = text[at] == '\'' ? ending(text, at, end) : 0;
-  if (apostrophe > 0) return at + apostrophe;
-  class_t class = class_at(text, at, end, &bytes);
-  if (text[at] == ' ' && at + 1 < end) {
-    class_t next = class_at(text, at + 1, end, &bytes);
-    if (next != BLANK && next != MALFORMED) {
-      class = next;
-      at++;
-    }
-  }
-  if (class == MALFORMED) return begin;
-  size_t stop = run_end(text, at, end, class, &last);
-  /* Blanks leave their last to the word that follows. */
-  return class == BLANK && stop < end && last > begin ? last : stop;
+static int32_t find(const ls_bpe_t *b, const char *text, size_t bytes) {
+  if (bytes == 1) return b->of_byte[(unsigned char)*text];
+  const ls_bpe_name_t *n = name_at(b, text, bytes);
+  return n->text ? n->token : -1;
 }
 
 /* ---- merges ---- */
@@ -93,11 +42,18 @@ static ls_bpe_merge_t *merge_at(const ls_bpe_t *b, uint64_t pair) {
   return &b->merge[at];
 }
 
-ls_status_t ls_bpe_reserve(ls_bpe_t *b, size_t merges) {
-  b->merge_room = 2;
-  while (b->merge_room < 2 * merges)
-    b->merge_room *= 2;
-  b->merge = ls_alloc_array(b->ctx, b->merge_room, sizeof *b->merge);
+static size_t room_for(size_t count) {
+  size_t room = 2;
+  while (room < 2 * count)
+    room *= 2;
+  return room;
+}
+
+ls_status_t ls_bpe_reserve(ls_bpe_t *b, size_t tokens, size_t merges) {
+  b->name_room = room_for(tokens);
+  b->merge_room = room_for(merges);
+  b->name = ls_alloc_array(b->ctx, b->name_room, sizeof *b->name);
+  b->merge = b->name ? ls_alloc_array(b->ctx, b->merge_room, sizeof *b->merge) : NULL;
   return b->merge ? LS_OK : LS_ERR_MEMORY;
 }
 
@@ -110,6 +66,7 @@ bool ls_bpe_add(ls_bpe_t *b, int32_t left, int32_t right, uint32_t rank, int32_t
 }
 
 void ls_bpe_release(ls_bpe_t *b) {
+  ls_free(b->name);
   ls_free(b->merge);
   ls_free(b->symbol);
   ls_free(b->heap);
@@ -170,43 +127,70 @@ static ls_status_t reserve_word(ls_bpe_t *b, size_t bytes) {
   return LS_OK;
 }
 
-static ls_status_t no_token(ls_bpe_t *b, const char *file, const char *text, size_t at) {
-  char what[64];
-  snprintf(what, sizeof what, "byte 0x%02x has no token in the vocabulary",
-           (unsigned)(unsigned char)text[at]);
-  return ls_place_fail(b->ctx, file, text, at, LS_ERR_DATA, what);
+/* ---- the first symbols of a word ---- */
+
+static ls_status_t no_token(const ls_bpe_t *b, const ls_piece_t *word, size_t at, size_t bytes) {
+  char shown[32], what[96];
+  ls_text_shown(word->bytes + at, bytes, shown, sizeof shown);
+  if (b->characters)
+    snprintf(what, sizeof what, "character '%s' has no token in the vocabulary", shown);
+  else
+    snprintf(what, sizeof what, "byte 0x%02x has no token in the vocabulary",
+             (unsigned)(unsigned char)word->bytes[at]);
+  return ls_place_fail(b->ctx, word->file, word->text, word->at + at < word->size ? word->at + at : word->at,
+                       LS_ERR_DATA, what);
 }
 
-static ls_status_t encode_word(ls_bpe_t *b, const char *file, const char *text, size_t at, size_t end,
-                               ls_token_fn *put, void *user) {
-  size_t count = end - at;
-  if (count > INT32_MAX / 4)
-    return ls_place_fail(b->ctx, file, text, at, LS_ERR_DATA, "a word of more than 512 MiB");
-  ls_status_t status = reserve_word(b, count);
+static void append(ls_bpe_t *b, int32_t *count, int32_t token) {
+  b->symbol[*count] = (ls_bpe_symbol_t){token, *count - 1, *count + 1};
+  ++*count;
+}
+
+static bool falls_back(const ls_bpe_t *b, const char *text, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    if (b->fallback[(unsigned char)text[i]] < 0) return false;
+  return true;
+}
+
+static ls_status_t begin(ls_bpe_t *b, const ls_piece_t *word, int32_t *count) {
+  int32_t code;
+  *count = 0;
+  for (size_t at = 0, bytes = 1; at < word->count; at += bytes) {
+    const char *text = word->bytes + at;
+    if (b->characters) bytes = ls_character(text, word->count - at, &code);
+    int32_t token = find(b, text, bytes);
+    if (token >= 0)
+      append(b, count, token);
+    else if (falls_back(b, text, bytes))
+      for (size_t i = 0; i < bytes; i++)
+        append(b, count, b->fallback[(unsigned char)text[i]]);
+    else if (b->unknown < 0)
+      return no_token(b, word, at, bytes);
+    else if (!(b->fuses && *count > 0 && b->symbol[*count - 1].token == b->unknown))
+      append(b, count, b->unknown);
+  }
+  b->symbol[*count - 1].after = -1;
+  return LS_OK;
+}
+
+ls_status_t ls_bpe_encode(ls_bpe_t *b, const ls_piece_t *word, ls_token_fn *put, void *user) {
+  int32_t count, token = b->whole ? find(b, word->bytes, word->count) : -1;
+  if (token >= 0) {
+    put(user, token);
+    return LS_OK;
+  }
+  if (word->count > INT32_MAX / 4)
+    return ls_place_fail(b->ctx, word->file, word->text, word->at, LS_ERR_DATA,
+                         "a word of more than 512 MiB");
+  ls_status_t status = reserve_word(b, word->count);
+  if (status == LS_OK) status = begin(b, word, &count);
   if (status != LS_OK) return status;
   b->heaped = 0;
-  for (size_t i = 0; i < count; i++) {
-    int32_t token = b->of_byte[(unsigned char)text[at + i]];
-    if (token < 0) return no_token(b, file, text, at + i);
-    b->symbol[i] = (ls_bpe_symbol_t){token, (int32_t)i - 1, i + 1 < count ? (int32_t)i + 1 : -1};
-  }
-  for (size_t i = 0; i + 1 < count; i++)
-    push(b, (int32_t)i);
+  for (int32_t i = 0; i + 1 < count; i++)
+    push(b, i);
   while (b->heaped > 0)
     apply(b, pop(b));
   for (int32_t i = 0; i >= 0; i = b->symbol[i].after)
     put(user, b->symbol[i].token);
   return LS_OK;
-}
-
-ls_status_t ls_bpe_encode(ls_bpe_t *b, const char *file, const char *text, size_t at, size_t end,
-                          ls_token_fn *put, void *user) {
-  ls_status_t status = LS_OK;
-  while (at < end && status == LS_OK) {
-    size_t stop = word_end(text, at, end);
-    if (stop == at) return ls_place_fail_utf8(b->ctx, file, text, at);
-    status = encode_word(b, file, text, at, stop, put, user);
-    at = stop;
-  }
-  return status;
 }

@@ -15,8 +15,8 @@ ls_status_t ls_tokenizer_characters(ls_ctx_t *ctx, const char *owner, const ls_s
 /* The characters of a text, in the order of their code points. LS_ERR_DATA. */
 ls_status_t ls_tokenizer_scan(ls_ctx_t *ctx, const char *file, const char *text, size_t size,
                               ls_tokenizer_t **tokenizer);
-/* A file: tokenizer.json with a byte-level BPE model as GPT-2's (others are refused by the name of what they need:
- * LS_ERR_UNSUPPORTED), or a JSON list of characters. LS_ERR_DATA, LS_ERR_NOT_FOUND, LS_ERR_IO. */
+/* A file: tokenizer.json with byte-pair merges (what would give other tokens is refused by its name: LS_ERR_UNSUPPORTED;
+ * docs/data.md lists what is done), or a JSON list of characters. LS_ERR_DATA, LS_ERR_NOT_FOUND, LS_ERR_IO. */
 ls_status_t ls_tokenizer_open(ls_ctx_t *ctx, const char *path, ls_tokenizer_t **tokenizer);
 /* The same from text in memory. */
 ls_status_t ls_tokenizer_parse(ls_ctx_t *ctx, const char *name, const char *json, size_t size,
@@ -24,6 +24,8 @@ ls_status_t ls_tokenizer_parse(ls_ctx_t *ctx, const char *name, const char *json
 void ls_tokenizer_close(ls_tokenizer_t *tokenizer);
 
 int64_t ls_tokenizer_size(const ls_tokenizer_t *tokenizer); /* tokens are 0 .. size - 1 */
+/* Whether the tokens of every text give back the same bytes. Not where a text gets a blank in front, or loses some. */
+bool ls_tokenizer_keeps(const ls_tokenizer_t *tokenizer);
 /* The characters, for a tokenizer of them; else an empty list. Borrowed. */
 ls_strings_t ls_tokenizer_list(const ls_tokenizer_t *tokenizer);
 
@@ -32,7 +34,8 @@ ls_strings_t ls_tokenizer_list(const ls_tokenizer_t *tokenizer);
 typedef void ls_token_fn(void *user, int32_t token);
 ls_status_t ls_tokenizer_encode(ls_tokenizer_t *tokenizer, const char *file, const char *text, size_t size,
                                 ls_token_fn *put, void *user);
-/* The bytes that a token stands for, borrowed; NULL: there is no such token. A character may be spread over several. */
-const char *ls_tokenizer_text(const ls_tokenizer_t *tokenizer, int64_t token, size_t *bytes);
+/* The bytes that a token stands for, borrowed; NULL: there is no such token. A character may be spread over several. `first`:
+ * the token begins a text, and is without the blank that encoding put in front of it. */
+const char *ls_tokenizer_text(const ls_tokenizer_t *tokenizer, int64_t token, bool first, size_t *bytes);
 
 #endif

@@ -187,6 +187,12 @@ static void npz_bomb(void) {
 FILES(text_good, put_text("t.txt", "abcabcabcabc"))
 FILES(text_latin, put_text("t.txt", "abc\nna\xefve"))
 FILES(vocabulary_wordpiece, put_text("v.json", "{\"model\": {\"type\": \"WordPiece\"}}"); text_good())
+FILES(vocabulary_pattern,
+      put_text("v.json",
+               "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
+               "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "
+               "\"a|(b\"}, \"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"use_regex\": false}]}}");
+      text_good())
 FILES(vocabulary_cut, put_text("v.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0,");
       text_good())
 FILES(vocabulary_list, put_text("v.json", "[\"a\", \"b\"]"); text_good(); put("t.bin", "\0\0\1\0\2\0", 6))
@@ -323,6 +329,11 @@ const row_t rows_data[] = {
      .expect = {"none.txt: cannot be opened: No such file or directory"}},
     {"tokenize with a model that is not BPE", UNSUPPORTED, .args = "tokenize t.txt t.bin --vocabulary v.json",
      .files = vocabulary_wordpiece, .expect = {"v.json: its model is WordPiece"}},
+    {"tokenize with a pattern that is cut", UNSUPPORTED, .args = "tokenize t.txt t.bin --vocabulary v.json",
+     .files = vocabulary_pattern,
+     .expect =
+         {"v.json: its pre_tokenizer has a pattern with missing closing parenthesis, from byte 4 of 'a|(b'",
+          "Another program can make a token file, which data.tokens: u16 or i32 reads"}},
     {"tokenize with a vocabulary that is cut", DATA, .args = "tokenize t.txt t.bin --vocabulary v.json",
      .files = vocabulary_cut, .expect = {"v.json:1:", "not JSON"}},
     {"tokenize a character that is not in the list", CHECKPOINT,

@@ -24,7 +24,7 @@ static tokens_t tokens_of(said_t *said, ls_tokenizer_t *t, const char *text) {
   size_t used = 0;
   for (int i = 0; i < out.count; i++) {
     size_t bytes;
-    const char *piece = ls_tokenizer_text(t, out.token[i], &bytes);
+    const char *piece = ls_tokenizer_text(t, out.token[i], i == 0, &bytes);
     assert_non_null(piece);
     memcpy(back + used, piece, bytes);
     used += bytes;
@@ -66,8 +66,8 @@ static void texts_become_the_tokens_of_gpt2(void **state) {
   for (int i = 0; i < LS_COUNT(cases); i++)
     assert_tokens(&said, t, cases[i][0], cases[i][1]);
   size_t bytes;
-  assert_null(ls_tokenizer_text(t, 50000, &bytes)); /* a number that the part leaves out */
-  assert_null(ls_tokenizer_text(t, 50257, &bytes));
+  assert_null(ls_tokenizer_text(t, 50000, false, &bytes)); /* a number that the part leaves out */
+  assert_null(ls_tokenizer_text(t, 50257, false, &bytes));
   tokens_t none = {0};
   assert_int_equal(ls_tokenizer_encode(t, "f", "good\nbad \xff", 10, keep, &none), LS_ERR_DATA);
   assert_said(&said, "f:2:5: this is not UTF-8");
@@ -160,17 +160,23 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
   } cases[] = {
       {"\"type\": \"WordPiece\", ", "[]", "", LS_ERR_UNSUPPORTED, "its model is WordPiece"},
       {"\"type\": \"Unigram\", ", "[]", "", LS_ERR_UNSUPPORTED, "its model is Unigram"},
-      {"\"byte_fallback\": true, ", "[]", "", LS_ERR_UNSUPPORTED, "model's option is byte_fallback"},
+      {"\"byte_fallback\": true, ", "[]", "", LS_ERR_UNSUPPORTED,
+       "model's option is byte_fallback beside ByteLevel"},
+      {"\"unk_token\": \"<u>\", ", "[]", "", LS_ERR_DATA, "its unk_token '<u>' is not in the vocabulary"},
       {"\"end_of_word_suffix\": \"</w>\", ", "[]", "", LS_ERR_UNSUPPORTED,
        "model's option is end_of_word_suffix"},
       {"\"dropout\": 0.1, ", "[]", "", LS_ERR_UNSUPPORTED, "model's option is dropout"},
-      {"", "[]", "\"normalizer\": {\"type\": \"NFC\"}, ", LS_ERR_UNSUPPORTED, "its normalizer is NFC"},
+      {"", "[]", "\"normalizer\": {\"type\": \"NFKC\"}, ", LS_ERR_UNSUPPORTED, "its normalizer is NFKC"},
+      {"", "[]", "\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"▁\"}, ", LS_ERR_UNSUPPORTED,
+       "its normalizer is Prepend without Replace"},
       {"", "[]", "\"added_tokens\": [{\"id\": 9, \"content\": \"<m>\", \"lstrip\": true}], ",
        LS_ERR_UNSUPPORTED, "added token's option is lstrip"},
       {"", "[]", "\"added_tokens\": [{\"id\": -1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
        "the number of token '<m>'"},
       {"", "[]", "\"added_tokens\": [{\"id\": 1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
        "added token '<m>' has number 1, which another one has"},
+      {"", "[]", "\"added_tokens\": [{\"id\": 7, \"content\": \"a\"}], ", LS_ERR_DATA,
+       "added token 'a' has number 7, and number 0 in the vocabulary"},
       {"", "[]", "\"added_tokens\": [{\"id\": 3}], ", LS_ERR_DATA, "added token 0 (from 0) has no content"},
       {"", "[\"a d\"]", "", LS_ERR_DATA, "merge 0 (from 0) is of 'd', which is not in the vocabulary"},
       {"", "[\"a b\", \"a b\"]", "", LS_ERR_DATA, "merge 1 (from 0) is there twice"},
@@ -214,6 +220,125 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
     assert_int_equal(status, made ? cases[i].status : whole[i - LS_COUNT(cases)].status);
     assert_int_equal(ls_ctx_error_count(said.ctx), 1);
   }
+  said_close(&said);
+}
+
+#define SPLIT(pattern, behavior)                                                                             \
+  "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" pattern "\"}, \"behavior\": \"" behavior "\"}"
+#define BYTE_LEVEL "{\"type\": \"ByteLevel\", \"use_regex\": false}"
+#define METASPACE  "{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": "
+#define PREPEND    "{\"type\": \"Prepend\", \"prepend\": \"▁\"}"
+#define REPLACE    "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"▁\"}"
+#define STRIP      "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}"
+
+static char *form_of(char *json, const char *normalizer, const char *cuts, const char *decoder,
+                     const char *options) {
+  sprintf(
+      json,
+      "{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [%s]}, \"pre_tokenizer\": {\"type\": "
+      "\"Sequence\", \"pretokenizers\": [%s]}, \"decoder\": %s, \"added_tokens\": [{\"id\": 9, \"content\": "
+      "\"<s>\"}], \"model\": {%s \"vocab\": {" ALL_BYTES ", %s}, \"merges\": [\"a b\"]}}",
+      normalizer, cuts, decoder, options,
+      strstr(cuts, "ByteLevel") ? "\"Ġ\": 6, \"Ċ\": 7" : "\"▁\": 6, \"<0x0A>\": 7");
+  return json;
+}
+
+static void what_cuts_otherwise_is_refused_by_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *normalizer, *cuts, *decoder, *why;
+  } cases[] = {
+      {"", SPLIT("a", "Merged") ", " BYTE_LEVEL, "null", "its pre_tokenizer's behavior is Merged"},
+      {"", SPLIT("", "Isolated") ", " BYTE_LEVEL, "null", "its pre_tokenizer is Split without a pattern"},
+      {"", BYTE_LEVEL ", " SPLIT("a", "Isolated"), "null",
+       "its pre_tokenizer is without ByteLevel at its end"},
+      {"", "{\"type\": \"Whitespace\"}, " BYTE_LEVEL, "null", "its pre_tokenizer is Whitespace"},
+      {"", SPLIT("a", "Removed") ", {\"type\": \"ByteLevel\", \"add_prefix_space\": true}", "null",
+       "add_prefix_space: true behind another cut"},
+      {"", METASPACE "\"last\"}", STRIP, "its Metaspace's prepend_scheme is last"},
+      {"", "{\"type\": \"Metaspace\", \"replacement\": \"_\"}", STRIP, "its Metaspace's replacement is _"},
+      {"", METASPACE "\"first\"}", "null", "its decoder is none"},
+      {"", METASPACE "\"first\"}", "{\"type\": \"WordPiece\"}", "its decoder is WordPiece"},
+      {PREPEND, METASPACE "\"first\"}", STRIP, "its normalizer is Prepend without Replace"},
+      {PREPEND ", " REPLACE, METASPACE "\"first\"}", STRIP, "its pre_tokenizer is Metaspace"},
+      {REPLACE ", {\"type\": \"NFC\"}", "", STRIP, "its normalizer is NFC beside Replace"},
+      {REPLACE ", {\"type\": \"Lowercase\"}", "", STRIP, "its normalizer is Lowercase"},
+      {REPLACE, SPLIT("a", "Isolated"), STRIP, "its pre_tokenizer is Split"},
+      {REPLACE, BYTE_LEVEL, STRIP, "its pre_tokenizer is ByteLevel"},
+#define PATTERN(pattern, reason)                                                                             \
+  {"", SPLIT(pattern, "Isolated") ", " BYTE_LEVEL, "null", "has a pattern with " reason}
+      PATTERN("x|(?i)b", "a group that is none of (?: (?i: (?= (?! (?<= (?<! (?>, from byte 2 of 'x|(?i)b'"),
+      PATTERN("(?<n>a)", "a group that"),
+      PATTERN("(*NO_JIT)a", "a group that"),
+      PATTERN("(a", "missing closing parenthesis, from byte 2 of '(a'"),
+      PATTERN("[a", "a class without its end"),
+      PATTERN("[a-z&&[^b]]", "an intersection of classes, from byte 4"),
+      PATTERN("[a[^b]]", "a negated or named class within a class"),
+      PATTERN("[[:alpha:]]", "a negated or named class within a class"),
+      PATTERN("a{1,3}+", "an interval with + or ? behind it, from byte 1 of 'a{1,3}+'"),
+      PATTERN("a{2}?", "an interval with + or ?"),
+      PATTERN("a{,3}", "a { that begins no interval"),
+      PATTERN("\\\\w+", "an escape that the two libraries read differently, from byte 0"),
+      PATTERN("a\\\\b", "an escape that"),
+      PATTERN("[\\\\h]", "an escape that"),
+      PATTERN("a\\\\Kb", "an escape that"),
+      PATTERN("(a)\\\\1", "an escape that"),
+      PATTERN("\\\\u12", "\\u without four digits"),
+      PATTERN("\\\\pL", "a property that is not \\p{NAME}"),
+      PATTERN("\\\\p{^L}", "a property that is not \\p{NAME}"),
+      PATTERN("\\\\p", "a property that is not \\p{NAME}"),
+      PATTERN("\\\\p{Nonesuch}", "unknown property"),
+      PATTERN("a*", "a match of no characters, from byte 0 of 'a*'"),
+      PATTERN("a|(?=b)", "a match of no characters"),
+  };
+  said_t said;
+  said_open(&said);
+  char json[2000];
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_tokenizer_t *t;
+    said_clear(&said);
+    form_of(json, cases[i].normalizer, cases[i].cuts, cases[i].decoder, "");
+    ls_status_t status = ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t);
+    assert_said(&said, cases[i].why);
+    assert_said(&said, "v: its ");
+    assert_said(&said, "Another program can make a token file, which data.tokens: u16 or i32 reads");
+    assert_int_equal(status, LS_ERR_UNSUPPORTED);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+  }
+  said_close(&said);
+}
+
+static ls_status_t encode_status(said_t *said, const char *json, const char *text) {
+  ls_tokenizer_t *t;
+  tokens_t none = {0};
+  said_clear(said);
+  if (ls_tokenizer_parse(said->ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said->messages);
+  ls_status_t status = ls_tokenizer_encode(t, "f", text, strlen(text), keep, &none);
+  ls_tokenizer_close(t);
+  assert_int_equal(ls_ctx_error_count(said->ctx), status == LS_OK ? 0 : 1);
+  return status;
+}
+
+static void text_that_cannot_be_cut_is_refused_at_its_place(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  char json[2000];
+  form_of(json, "", SPLIT("(?:a|aa)+$", "Isolated") ", " BYTE_LEVEL, "null", "");
+  assert_int_equal(
+      encode_status(&said, json, "abc\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"),
+      LS_ERR_DATA);
+  assert_said(&said, "f:1:1: the pattern of v gives up here: match limit exceeded");
+  form_of(json, "{\"type\": \"NFC\"}", BYTE_LEVEL, "null", "");
+  assert_int_equal(encode_status(&said, json, "ab\ncab"), LS_OK);
+  assert_int_equal(encode_status(&said, json, "ab\nca\xcc\x81"), LS_ERR_UNSUPPORTED);
+  assert_said(&said, "f:2:3: NFC");
+  form_of(json, REPLACE, "", STRIP, "\"byte_fallback\": true, ");
+  assert_int_equal(encode_status(&said, json, "ab a\n"), LS_OK);
+  assert_int_equal(encode_status(&said, json, "ab a\n\xc3\xa9"), LS_ERR_DATA); /* no token for its bytes */
+  assert_said(&said, "f:2:1: character 'é' has no token in the vocabulary");
+  assert_int_equal(encode_status(&said, json, "ab\n a\xff"), LS_ERR_DATA);
+  assert_said(&said, "f:2:3: this is not UTF-8");
   said_close(&said);
 }
 
@@ -269,6 +394,10 @@ static void memory_may_run_out(void **state) {
   json_of(json, "", "[\"a b\", \"ab c\"]", "\"added_tokens\": [{\"id\": 9, \"content\": \"<x>\"}], ");
   each_alloc_fails(&said, attempt, json);
   each_alloc_fails(&said, attempt, list);
+  char form[2000];
+  each_alloc_fails(&said, attempt,
+                   form_of(form, "", SPLIT("\\\\s|b", "Isolated") ", {\"type\": \"ByteLevel\"}", "null", ""));
+  each_alloc_fails(&said, attempt, form_of(form, PREPEND ", " REPLACE, "", STRIP, ""));
   said_close(&said);
 }
 
@@ -279,6 +408,8 @@ int main(void) {
       cmocka_unit_test(an_added_token_may_be_in_the_vocabulary_as_it_is_written),
       cmocka_unit_test(a_long_word_takes_no_long_time),
       cmocka_unit_test(what_gives_other_tokens_is_refused_by_name),
+      cmocka_unit_test(what_cuts_otherwise_is_refused_by_name),
+      cmocka_unit_test(text_that_cannot_be_cut_is_refused_at_its_place),
       cmocka_unit_test(a_sequence_of_one_and_no_dropout_are_plain),
       cmocka_unit_test(bytes_and_characters),
       cmocka_unit_test(memory_may_run_out),

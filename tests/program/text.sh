@@ -54,6 +54,18 @@ awk 'BEGIN { printf "["; for (i = 32; i < 65534; i++) if (i < 55296 || i > 57343
 "$program" tokenize fox.txt wide.bin --vocabulary wide.json >out
 grep -q '(i32)' out || fail "tokens of a large vocabulary: $(cat out)"
 "$program" tokenize wide.bin - --vocabulary wide.json --decode | cmp - fox.txt || fail "i32 tokens are read as u16"
+# words of characters: a blank goes in front of the text, and decoding takes it away; bytes stand for a character without a token
+cat >pieces.json <<'J'
+{"model": {"type": "BPE", "byte_fallback": true, "vocab": {"<0x0A>": 0, "<0xC3>": 1, "<0xA4>": 2, "▁": 3, "a": 4, "b": 5, "▁a": 6},
+           "merges": [["▁", "a"]]}, "normalizer": null,
+ "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false},
+ "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+             {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}}
+J
+printf 'ab  aä\n' >pieces.txt
+"$program" tokenize pieces.txt pieces.bin --vocabulary pieces.json >/dev/null
+[ "$(od -An -tu2 pieces.bin | tr -s ' \n' ' ')" = ' 6 5 3 6 1 2 0 ' ] || fail "pieces: $(od -An -tu2 pieces.bin)"
+"$program" tokenize pieces.bin - --vocabulary pieces.json --decode | cmp - pieces.txt || fail "pieces are not their text"
 expect 4 'set data.tokens, or --type, to u16' tokenize fox.llmc - --vocabulary fox.bin.vocabulary.json --decode --type i32
 # files of the command line: the name as it was given, the reason, and no rule for paths of configurations
 for way in '--bytes none.txt' '--characters none.txt' '--bytes none*.txt' '--decode --bytes none.bin' '--vocabulary none.json fox.txt'; do

@@ -1,0 +1,345 @@
+/* See cut.h. Source: the crate `tokenizers` of Hugging Face, whose files these are. */
+#include "data/cut.h"
+#include "data/characters.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BLANK "\u2581"
+
+/* ---- rows: what a file may ask for ---- */
+
+/* Bits of ls_cut_stage_t.joins. */
+enum { GAP_GAP = 1, GAP_MATCH = 2, MATCH_GAP = 4, MATCH_MATCH = 8 };
+static const struct {
+  const char *name;
+  unsigned joins;
+  bool drops;
+} behaviours[] = {
+    {"Isolated", 0, false},
+    {"Removed", 0, true},
+    {"MergedWithPrevious", GAP_MATCH, false},
+    {"MergedWithNext", MATCH_GAP, false},
+    {"Contiguous", GAP_GAP | MATCH_MATCH, false},
+};
+
+/* Cuts that are patterns by another name. */
+static const struct {
+  const char *type, *option; /* of which option, if it is set */
+  const char *pattern, *behaviour;
+} cuts[] = {
+    {"ByteLevel", "use_regex",
+     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "Isolated"},
+    {"Digits", "individual_digits", "\\p{N}", "Isolated"},
+    {"Digits", NULL, "\\p{N}+", "Isolated"},
+    {"Punctuation", NULL, "[!-/:-@\\[-`{-~\\p{P}]", "Isolated"},
+};
+
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
+static const char *type_of(const json_t *object) {
+  const char *type = text_of(object, "type");
+  return *type ? type : json_is_null(object) || !object ? "none" : "nothing known";
+}
+
+static bool is_type(const json_t *object, const char *type) {
+  return strcmp(type_of(object), type) == 0;
+}
+
+static ls_status_t unsupported(const ls_cut_t *c, const char *what, const char *name) {
+  return ls_tokenizer_unsupported(c->ctx, c->owner, what, name);
+}
+
+/* ---- reading ---- */
+
+static ls_status_t add_stage(ls_cut_t *c, const char *pattern, const char *behaviour, bool inverts) {
+  int row = 0;
+  while (row < LS_COUNT(behaviours) && strcmp(behaviours[row].name, behaviour) != 0)
+    row++;
+  if (row == LS_COUNT(behaviours)) return unsupported(c, "pre_tokenizer's behavior", behaviour);
+  if (c->stages == LS_CUT_STAGES_MAX)
+    return unsupported(c, "pre_tokenizer", "a sequence of more than 8 cuts");
+  ls_cut_stage_t *s = &c->stage[c->stages];
+  *s = (ls_cut_stage_t){NULL, behaviours[row].joins, behaviours[row].drops, inverts};
+  ls_status_t status = ls_pattern_open(c->ctx, c->owner, pattern, &s->pattern);
+  if (status == LS_OK) c->stages++;
+  return status;
+}
+
+/* The text itself as a pattern. */
+static ls_status_t add_plain(ls_cut_t *c, const char *text, const char *behaviour, bool inverts) {
+  char *pattern = ls_alloc(c->ctx, 2 * strlen(text) + 1), *to = pattern;
+  if (!pattern) return LS_ERR_MEMORY;
+  for (; *text; text++) {
+    if (strchr("\\^$.|?*+()[]{}-&", *text)) *to++ = '\\';
+    *to++ = *text;
+  }
+  *to = '\0';
+  ls_status_t status = add_stage(c, pattern, behaviour, inverts);
+  ls_free(pattern);
+  return status;
+}
+
+static ls_status_t read_split(ls_cut_t *c, const json_t *one) {
+  const json_t *pattern = json_object_get(one, "pattern");
+  const char *regex = text_of(pattern, "Regex"), *plain = text_of(pattern, "String");
+  bool inverts = json_is_true(json_object_get(one, "invert"));
+  if (*regex) return add_stage(c, regex, text_of(one, "behavior"), inverts);
+  if (*plain) return add_plain(c, plain, text_of(one, "behavior"), inverts);
+  return unsupported(c, "pre_tokenizer", "Split without a pattern");
+}
+
+/* The scheme of Metaspace, or what stood for it before 2024. */
+static ls_status_t read_metaspace(ls_cut_t *c, const json_t *one, ls_prefix_t *prefix) {
+  static const char *const schemes[] = {
+      [LS_PREFIX_NONE] = "never", [LS_PREFIX_UNLESS] = "always", [LS_PREFIX_FIRST] = "first"};
+  const char *scheme = text_of(one, "prepend_scheme");
+  *prefix = json_is_false(json_object_get(one, "add_prefix_space")) ? LS_PREFIX_NONE : LS_PREFIX_UNLESS;
+  if (strcmp(text_of(one, "replacement"), BLANK) != 0)
+    return unsupported(c, "Metaspace's replacement", text_of(one, "replacement"));
+  for (int i = 0; i < LS_COUNT(schemes) && *scheme; i++)
+    if (schemes[i] && strcmp(schemes[i], scheme) == 0) {
+      *prefix = (ls_prefix_t)i;
+      return LS_OK;
+    }
+  return *scheme ? unsupported(c, "Metaspace's prepend_scheme", scheme) : LS_OK;
+}
+
+static ls_status_t read_row(ls_cut_t *c, const json_t *one) {
+  for (int i = 0; i < LS_COUNT(cuts); i++) {
+    const json_t *option = cuts[i].option ? json_object_get(one, cuts[i].option) : NULL;
+    bool as_it_is =
+        strcmp(cuts[i].type, "ByteLevel") == 0; /* its option is true where a file does not have it */
+    if (!is_type(one, cuts[i].type)) continue;
+    if (cuts[i].option && !json_is_true(option) && !(as_it_is && !option)) continue;
+    const char *behaviour = text_of(one, "behavior");
+    return add_stage(c, cuts[i].pattern, *behaviour ? behaviour : cuts[i].behaviour, false);
+  }
+  return is_type(one, "ByteLevel") ? LS_OK : unsupported(c, "pre_tokenizer", type_of(one));
+}
+
+/* The members of a Sequence, or the one that there is. */
+static size_t count_of(const json_t *one, const char *list) {
+  if (is_type(one, "Sequence")) return json_array_size(json_object_get(one, list));
+  return one && !json_is_null(one);
+}
+
+static const json_t *member_of(const json_t *one, const char *list, size_t i) {
+  return is_type(one, "Sequence") ? json_array_get(json_object_get(one, list), i) : one;
+}
+
+static bool replaces(const json_t *one, const char *from, const char *to) {
+  return is_type(one, "Replace") && strcmp(text_of(json_object_get(one, "pattern"), "String"), from) == 0 &&
+         strcmp(text_of(one, "content"), to) == 0;
+}
+
+static ls_status_t read_normalizer(ls_cut_t *c, const json_t *normalizer) {
+  for (size_t i = 0; i < count_of(normalizer, "normalizers"); i++) {
+    const json_t *one = member_of(normalizer, "normalizers", i);
+    if (replaces(one, " ", BLANK))
+      c->characters = true;
+    else if (is_type(one, "Prepend") && strcmp(text_of(one, "prepend"), BLANK) == 0)
+      c->prefix = LS_PREFIX_ALWAYS;
+    else if (is_type(one, "NFC"))
+      c->nfc = true;
+    else
+      return unsupported(c, "normalizer", type_of(one));
+  }
+  if (c->characters ? c->nfc : c->prefix != LS_PREFIX_NONE)
+    return unsupported(c, "normalizer", c->nfc ? "NFC beside Replace" : "Prepend without Replace");
+  return LS_OK;
+}
+
+static ls_status_t read_cut(ls_cut_t *c, const json_t *one, bool first, bool last, bool *bytes) {
+  bool metaspace = is_type(one, "Metaspace");
+  if (is_type(one, "ByteLevel")) {
+    if (json_is_true(json_object_get(one, "add_prefix_space")) && !first)
+      return unsupported(c, "pre_tokenizer's option", "add_prefix_space: true behind another cut");
+    if (json_is_true(json_object_get(one, "add_prefix_space"))) c->prefix = LS_PREFIX_UNLESS;
+    *bytes = last;
+  }
+  if (metaspace && first && last && !c->nfc && c->prefix == LS_PREFIX_NONE) {
+    c->characters = true;
+    c->splits = !json_is_false(json_object_get(one, "split"));
+    return read_metaspace(c, one, &c->prefix);
+  }
+  /* Replace has left none of the blanks at which Gemma's file cuts. */
+  if (c->characters && is_type(one, "Split") &&
+      strcmp(text_of(json_object_get(one, "pattern"), "String"), " ") == 0)
+    return LS_OK;
+  if (c->characters || metaspace) return unsupported(c, "pre_tokenizer", type_of(one));
+  return is_type(one, "Split") ? read_split(c, one) : read_row(c, one);
+}
+
+/* Of words of characters: whether the first blank goes. */
+static ls_status_t read_decoder(ls_cut_t *c, const json_t *decoder) {
+  size_t count = count_of(decoder, "decoders");
+  if (count == 0) return unsupported(c, "decoder", "none");
+  for (size_t i = 0; i < count; i++) {
+    const json_t *one = member_of(decoder, "decoders", i);
+    bool once = json_integer_value(json_object_get(one, "start")) == 1 &&
+                json_integer_value(json_object_get(one, "stop")) == 0 &&
+                strcmp(text_of(one, "content"), " ") == 0;
+    if (is_type(one, "Metaspace")) {
+      ls_prefix_t prefix;
+      ls_status_t status = read_metaspace(c, one, &prefix);
+      if (status != LS_OK) return status;
+      c->strips = prefix != LS_PREFIX_NONE;
+    } else if (is_type(one, "Strip") && once)
+      c->strips = true;
+    else if (!replaces(one, BLANK, " ") && !is_type(one, "ByteFallback") && !is_type(one, "Fuse"))
+      return unsupported(c, "decoder", type_of(one));
+  }
+  return LS_OK;
+}
+
+ls_status_t ls_cut_read(ls_cut_t *c, const json_t *root) {
+  const json_t *cut = json_object_get(root, "pre_tokenizer");
+  size_t count = count_of(cut, "pretokenizers");
+  bool bytes = false;
+  ls_status_t status = read_normalizer(c, json_object_get(root, "normalizer"));
+  for (size_t i = 0; i < count && status == LS_OK; i++)
+    status = read_cut(c, member_of(cut, "pretokenizers", i), i == 0, i + 1 == count, &bytes);
+  if (status != LS_OK) return status;
+  if (c->characters) return read_decoder(c, json_object_get(root, "decoder"));
+  return bytes ? LS_OK
+               : unsupported(c, "pre_tokenizer", count ? "without ByteLevel at its end" : type_of(cut));
+}
+
+void ls_cut_release(ls_cut_t *c) {
+  for (int i = 0; i < c->stages; i++)
+    ls_pattern_close(c->stage[i].pattern);
+  ls_free(c->room);
+}
+
+/* ---- words ---- */
+
+size_t ls_cut_blank(const char *text, size_t left) {
+  if (*text == ' ') return 1;
+  return left >= strlen(BLANK) && memcmp(text, BLANK, strlen(BLANK)) == 0 ? strlen(BLANK) : 0;
+}
+
+static ls_status_t reserve(ls_cut_t *c, size_t bytes) {
+  if (bytes <= c->room_bytes) return LS_OK;
+  char *room = ls_realloc_array(c->ctx, c->room, 2, bytes);
+  if (!room) return LS_ERR_MEMORY;
+  c->room = room;
+  c->room_bytes = 2 * bytes;
+  return LS_OK;
+}
+
+static bool wants_prefix(const ls_cut_t *c, const ls_piece_t *p) {
+  bool blank = c->characters ? ls_cut_blank(p->bytes, p->count) > 0 : *p->bytes == ' ';
+  return c->prefix == LS_PREFIX_ALWAYS || (c->prefix == LS_PREFIX_UNLESS && !blank) ||
+         (c->prefix == LS_PREFIX_FIRST && !blank && p->at == 0);
+}
+
+typedef struct {
+  ls_cut_t *cut;
+  ls_word_fn *word;
+  void *user;
+} visit_t;
+
+static ls_status_t cut_piece(const visit_t *v, int stage, const ls_piece_t *p);
+
+static ls_status_t pass_on(const visit_t *v, int stage, const ls_piece_t *p, size_t begin, size_t end) {
+  if (begin == end) return LS_OK;
+  ls_piece_t part = *p;
+  part.bytes += begin;
+  part.count = end - begin;
+  part.at += begin;
+  return cut_piece(v, stage + 1, &part);
+}
+
+/* Parts of a piece, matches and what is between them, joined as the stage says. */
+typedef struct {
+  size_t begin, end;
+  bool match;
+} part_t;
+
+static ls_status_t take_part(const visit_t *v, int stage, const ls_piece_t *p, part_t *held, part_t now) {
+  const ls_cut_stage_t *s = &v->cut->stage[stage];
+  if (now.begin == now.end) return LS_OK;
+  now.match ^= s->inverts;
+  bool joins = held->begin < held->end && (s->joins >> (2 * held->match + now.match) & 1);
+  ls_status_t status = joins ? LS_OK : pass_on(v, stage, p, held->begin, held->end);
+  if (joins)
+    now.begin = held->begin;
+  else if (s->drops && now.match)
+    now.begin = now.end;
+  *held = now;
+  return status;
+}
+
+static ls_status_t gave_up(const ls_cut_t *c, const ls_piece_t *p, size_t at, const char *why) {
+  char what[512];
+  snprintf(what, sizeof what, "the pattern of %s gives up here: %s", LS_SHOWN(c->owner), why);
+  return ls_place_fail(c->ctx, p->file, p->text, p->at + at < p->size ? p->at + at : p->at, LS_ERR_DATA,
+                       what);
+}
+
+static ls_status_t cut_piece(const visit_t *v, int stage, const ls_piece_t *p) {
+  if (stage == v->cut->stages) return v->word(v->user, p);
+  part_t held = {0, 0, false};
+  ls_status_t status = LS_OK;
+  for (size_t at = 0, begin, end; at < p->count && status == LS_OK; at = end) {
+    const char *why = ls_pattern_find(v->cut->stage[stage].pattern, p->bytes, p->count, at, &begin, &end);
+    if (why) return gave_up(v->cut, p, at, why);
+    status = take_part(v, stage, p, &held, (part_t){at, begin, false});
+    if (status == LS_OK) status = take_part(v, stage, p, &held, (part_t){begin, end, true});
+  }
+  return status == LS_OK ? pass_on(v, stage, p, held.begin, held.end) : status;
+}
+
+/* A byte-level piece with its blank in front is a copy. */
+static ls_status_t cut_bytes(const visit_t *v, const ls_piece_t *piece) {
+  ls_cut_t *c = v->cut;
+  if (!wants_prefix(c, piece)) return cut_piece(v, 0, piece);
+  ls_status_t status = reserve(c, piece->count + 1);
+  if (status != LS_OK) return status;
+  c->room[0] = ' ';
+  memcpy(c->room + 1, piece->bytes, piece->count);
+  ls_piece_t copy = *piece;
+  copy.bytes = c->room;
+  copy.count++;
+  return cut_piece(v, 0, &copy);
+}
+
+static ls_status_t put_word(const visit_t *v, ls_piece_t *word, size_t *used, size_t next) {
+  word->bytes = v->cut->room;
+  word->count = *used;
+  ls_status_t status = *used > 0 ? v->word(v->user, word) : LS_OK;
+  *used = 0;
+  word->at = next;
+  return status;
+}
+
+/* Without splits a word is all that a token could span: words then have the tokens of the whole piece. */
+static ls_status_t cut_characters(const visit_t *v, const ls_piece_t *p) {
+  ls_cut_t *c = v->cut;
+  ls_piece_t word = *p;
+  size_t used = 0;
+  bool after_blank = true;
+  ls_status_t status = reserve(c, 64);
+  if (status == LS_OK && wants_prefix(c, p)) c->room[used++] = ' ';
+  for (size_t at = 0; at < p->count && status == LS_OK;) {
+    size_t blank = ls_cut_blank(p->bytes + at, p->count - at);
+    if (blank > 0 && used > 0 && (c->splits || !(after_blank || c->spans[(unsigned char)c->room[used - 1]])))
+      status = put_word(v, &word, &used, p->at + at);
+    if (status == LS_OK) status = reserve(c, used + 1);
+    if (status != LS_OK) break;
+    c->room[used++] = blank ? ' ' : p->bytes[at];
+    at += blank ? blank : 1;
+    after_blank = blank > 0;
+  }
+  return status == LS_OK ? put_word(v, &word, &used, 0) : status;
+}
+
+ls_status_t ls_cut_words(ls_cut_t *c, const ls_piece_t *piece, ls_word_fn *word, void *user) {
+  const visit_t v = {c, word, user};
+  if (piece->count == 0) return LS_OK;
+  return c->characters ? cut_characters(&v, piece) : cut_bytes(&v, piece);
+}

@@ -1,0 +1,287 @@
+/* The model of a tokenizer.json of Hugging Face: vocabulary, merges, added tokens. What it asks for that is not done here is
+ * refused by its name. */
+#include "data/characters.h"
+#include "data/tokenizer_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENS_MAX = 1 << 24, BYTES = 256, ALPHABET = 256 + 68 };
+
+/* Bytes 33-126, 161-172 and 174-255 are written as the character of that code, the others as U+0100 and on. */
+static void make_alphabet(int16_t byte_of[ALPHABET]) {
+  int next = 256;
+  for (int i = 0; i < ALPHABET; i++)
+    byte_of[i] = -1;
+  for (int byte = 0; byte < BYTES; byte++) {
+    bool itself = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
+    byte_of[itself ? byte : next++] = (int16_t)byte;
+  }
+}
+
+static bool is_added(const json_t *added, const char *text) {
+  for (size_t i = 0; i < json_array_size(added); i++)
+    if (strcmp(json_string_value(json_object_get(json_array_get(added, i), "content")), text) == 0)
+      return true;
+  return false;
+}
+
+/* The bytes of a token of a byte-level vocabulary, which writes each byte as a character. Added tokens are as they are. */
+static ls_status_t take_bytes(ls_tokenizer_t *t, const int16_t *byte_of, const json_t *added,
+                              const char *text, ls_token_t *token) {
+  size_t size = strlen(text), bytes = 0, length;
+  char *to = ls_arena_alloc(&t->arena, size + 1);
+  if (!to) return LS_ERR_MEMORY;
+  for (size_t at = 0; at < size; at += length) {
+    int32_t code;
+    length = ls_character(text + at, size - at, &code);
+    bool byte = length > 0 && code < ALPHABET && byte_of[code] >= 0;
+    if (!byte && is_added(added, text)) {
+      *token = (ls_token_t){memcpy(to, text, size), size};
+      return LS_OK;
+    }
+    if (!byte)
+      return ls_fail(t->ctx, LS_ERR_UNSUPPORTED,
+                     "%s: token '%s' is not of bytes: only byte-level vocabularies can be used", t->owner,
+                     LS_SHOWN(text));
+    to[bytes++] = (char)byte_of[code];
+  }
+  *token = (ls_token_t){to, bytes};
+  return LS_OK;
+}
+
+/* The byte of "<0x0A>"; -1: it is no such token. */
+static int byte_of_name(const ls_tokenizer_t *t, const char *text) {
+  static const char digits[] = "0123456789ABCDEF";
+  const char *high = NULL, *low = NULL;
+  if (t->fallback && strlen(text) == 6 && strncmp(text, "<0x", 3) == 0 && text[5] == '>') {
+    high = strchr(digits, text[3]);
+    low = strchr(digits, text[4]);
+  }
+  return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
+}
+
+/* The text of a token of a vocabulary of characters, which writes blanks as U+2581. */
+static ls_status_t take_characters(ls_tokenizer_t *t, const char *text, ls_token_t *token) {
+  size_t size = strlen(text), bytes = 0;
+  int byte = byte_of_name(t, text);
+  char *to = ls_arena_alloc(&t->arena, size + 1);
+  if (!to) return LS_ERR_MEMORY;
+  for (size_t at = 0, blank; at < size && byte < 0; at += blank ? blank : 1) {
+    blank = ls_cut_blank(text + at, size - at);
+    to[bytes++] = blank ? ' ' : text[at];
+  }
+  if (byte >= 0) to[bytes++] = (char)byte;
+  *token = (ls_token_t){to, bytes};
+  return LS_OK;
+}
+
+static bool is_set(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  return value && !json_is_null(value) && !json_is_false(value) &&
+         !(json_is_number(value) && json_number_value(value) == 0) &&
+         !(json_is_string(value) && !*json_string_value(value));
+}
+
+/* Everything of the model that would give other tokens. */
+static ls_status_t check_kind(const ls_tokenizer_t *t, const json_t *model) {
+  static const char *const features[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
+  const char *type = json_string_value(json_object_get(model, "type"));
+  if (!json_is_object(model)) return ls_fail(t->ctx, LS_ERR_DATA, "%s: it has no model", t->owner);
+  /* Files before 2020 do not name it. */
+  if (json_object_get(model, "type") && (!type || strcmp(type, "BPE") != 0))
+    return ls_tokenizer_unsupported(t->ctx, t->owner, "model", type ? type : "nothing known");
+  for (int i = 0; i < LS_COUNT(features); i++)
+    if (is_set(model, features[i]))
+      return ls_tokenizer_unsupported(t->ctx, t->owner, "model's option", features[i]);
+  return LS_OK;
+}
+
+static ls_status_t check_id(const ls_tokenizer_t *t, const char *text, const json_t *id) {
+  json_int_t value = json_integer_value(id);
+  if (json_is_integer(id) && value >= 0 && value < TOKENS_MAX) return LS_OK;
+  return ls_fail(t->ctx, LS_ERR_DATA, "%s: the number of token '%s' is not a whole number from 0 to %d",
+                 t->owner, LS_SHOWN(text), TOKENS_MAX - 1);
+}
+
+/* The highest number of all tokens, and one more. */
+static ls_status_t count_tokens(const ls_tokenizer_t *t, json_t *vocab, const json_t *added, int64_t *size) {
+  const char *text;
+  json_t *id;
+  ls_status_t status = LS_OK;
+  *size = 0;
+  json_object_foreach(vocab, text, id) {
+    if ((status = check_id(t, text, id)) != LS_OK) return status;
+    if (json_integer_value(id) >= *size) *size = json_integer_value(id) + 1;
+  }
+  for (size_t i = 0; i < json_array_size(added); i++) {
+    json_t *one = json_array_get(added, i);
+    const char *content = json_string_value(json_object_get(one, "content"));
+    if (!content || !*content)
+      return ls_fail(t->ctx, LS_ERR_DATA, "%s: added token %zu (from 0) has no content", t->owner, i);
+    id = json_object_get(one, "id");
+    if ((status = check_id(t, content, id)) != LS_OK) return status;
+    if (json_integer_value(id) >= *size) *size = json_integer_value(id) + 1;
+  }
+  if (*size == 0) return ls_fail(t->ctx, LS_ERR_DATA, "%s: its vocabulary is empty", t->owner);
+  return LS_OK;
+}
+
+static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab, const json_t *added) {
+  int16_t byte_of[ALPHABET];
+  const char *text;
+  json_t *id;
+  make_alphabet(byte_of);
+  json_object_foreach(vocab, text, id) {
+    int32_t number = (int32_t)json_integer_value(id);
+    ls_token_t *token = &t->token[number];
+    if (token->text)
+      return ls_fail(t->ctx, LS_ERR_DATA, "%s: token '%s' has number %" PRId32 ", which another one has",
+                     t->owner, LS_SHOWN(text), number);
+    int byte = byte_of_name(t, text);
+    ls_status_t status =
+        t->cut.characters ? take_characters(t, text, token) : take_bytes(t, byte_of, added, text, token);
+    if (status != LS_OK) return status;
+    if (byte >= 0)
+      t->bpe.fallback[byte] = number;
+    else if (!(t->cut.characters && strchr(text, ' '))) /* no word has a blank as it is */
+      ls_bpe_name(&t->bpe, token->text, token->bytes, number);
+  }
+  return LS_OK;
+}
+
+static ls_status_t take_one_added(ls_tokenizer_t *t, const json_t *vocab, const json_t *one) {
+  static const char *const features[] = {"single_word", "lstrip", "rstrip"};
+  for (int k = 0; k < LS_COUNT(features); k++)
+    if (is_set(one, features[k]))
+      return ls_tokenizer_unsupported(t->ctx, t->owner, "added token's option", features[k]);
+  bool normalized = is_set(one, "normalized");
+  if (normalized && t->cut.prefix == LS_PREFIX_ALWAYS)
+    return ls_tokenizer_unsupported(t->ctx, t->owner, "added token's option", "normalized beside Prepend");
+  const char *text = ls_arena_strdup(&t->arena, json_string_value(json_object_get(one, "content")));
+  if (!text) return LS_ERR_MEMORY;
+  int32_t id = (int32_t)json_integer_value(json_object_get(one, "id"));
+  ls_token_t *token = &t->token[id];
+  const json_t *same = json_object_get(vocab, text);
+  if (same && json_integer_value(same) != id)
+    return ls_fail(t->ctx, LS_ERR_DATA,
+                   "%s: added token '%s' has number %" PRId32 ", and number %" PRId64 " in the vocabulary",
+                   t->owner, LS_SHOWN(text), id, (int64_t)json_integer_value(same));
+  if (!same && token->text && (token->bytes != strlen(text) || memcmp(token->text, text, token->bytes) != 0))
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: added token '%s' has number %" PRId32 ", which another one has",
+                   t->owner, LS_SHOWN(text), id);
+  ls_added_list_t *list = &t->added[normalized ? LS_ADDED_NORMALIZED : LS_ADDED_RAW];
+  list->v[list->count++] = (ls_added_t){text, strlen(text), id};
+  list->begins[(unsigned char)*text] = true;
+  *token = (ls_token_t){text, strlen(text)};
+  return t->cut.characters ? take_characters(t, text, token) : LS_OK;
+}
+
+static int by_text(const void *a_, const void *b_) {
+  const ls_added_t *a = a_, *b = b_;
+  return strcmp(a->text, b->text);
+}
+
+/* Byte-level added tokens are written as they are, also where the vocabulary repeats them. */
+static ls_status_t take_added(ls_tokenizer_t *t, const json_t *vocab, const json_t *added) {
+  size_t count = json_array_size(added);
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_ADDED_LISTS; i++)
+    if (!(t->added[i].v = ls_arena_array(&t->arena, count + 1, sizeof *t->added[i].v))) return LS_ERR_MEMORY;
+  for (size_t i = 0; i < count && status == LS_OK; i++)
+    status = take_one_added(t, vocab, json_array_get(added, i));
+  for (int i = 0; i < LS_ADDED_LISTS; i++)
+    qsort(t->added[i].v, (size_t)t->added[i].count, sizeof *t->added[i].v, by_text);
+  return status;
+}
+
+/* "a b", or ["a", "b"]. The texts of both sides; NULL: it is neither. */
+static ls_status_t sides_of(ls_arena_t *arena, const json_t *merge, const char *side[2]) {
+  const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
+  bool pair = json_is_array(merge) && json_array_size(merge) == 2, one = space && !strchr(space + 1, ' ');
+  for (int i = 0; i < 2; i++)
+    side[i] = pair ? json_string_value(json_array_get(merge, (size_t)i)) : NULL;
+  if (!one) return LS_OK;
+  side[0] = ls_arena_strndup(arena, text, (size_t)(space - text));
+  side[1] = space + 1;
+  return side[0] ? LS_OK : LS_ERR_MEMORY;
+}
+
+static ls_status_t take_merge(ls_tokenizer_t *t, ls_arena_t *scratch, json_t *vocab, const json_t *merge,
+                              size_t rank) {
+  const char *side[2];
+  ls_status_t status = sides_of(scratch, merge, side);
+  if (status != LS_OK) return status;
+  if (!side[0] || !side[1])
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: merge %zu (from 0) is no pair of tokens", t->owner, rank);
+  const char *made = ls_arena_printf(scratch, "%s%s", side[0], side[1]);
+  if (!made) return LS_ERR_MEMORY;
+  const char *const texts[] = {side[0], side[1], made};
+  int32_t id[3];
+  for (int i = 0; i < 3; i++) {
+    const json_t *found = json_object_get(vocab, texts[i]);
+    if (!found)
+      return ls_fail(t->ctx, LS_ERR_DATA, "%s: merge %zu (from 0) is of '%s', which is not in the vocabulary",
+                     t->owner, rank, LS_SHOWN(texts[i]));
+    id[i] = (int32_t)json_integer_value(found);
+  }
+  const ls_token_t *left = &t->token[id[0]], *right = &t->token[id[1]];
+  if (left->bytes > 0 && right->bytes > 0 && *right->text == ' ')
+    t->cut.spans[(unsigned char)left->text[left->bytes - 1]] = true;
+  if (ls_bpe_add(&t->bpe, id[0], id[1], (uint32_t)rank, id[2])) return LS_OK;
+  return ls_fail(t->ctx, LS_ERR_DATA, "%s: merge %zu (from 0) is there twice", t->owner, rank);
+}
+
+static ls_status_t take_merges(ls_tokenizer_t *t, json_t *vocab, const json_t *merges) {
+  ls_status_t status = LS_OK;
+  for (size_t i = 0; i < json_array_size(merges) && status == LS_OK; i++) {
+    ls_arena_t scratch;
+    ls_arena_init(&scratch, t->ctx);
+    status = take_merge(t, &scratch, vocab, json_array_get(merges, i), i);
+    ls_arena_release(&scratch);
+  }
+  return status;
+}
+
+/* What becomes of a character without a token, and of a word that is a token. */
+static ls_status_t take_options(ls_tokenizer_t *t, const json_t *model, const json_t *vocab) {
+  const char *unknown = json_string_value(json_object_get(model, "unk_token"));
+  const json_t *id = unknown ? json_object_get(vocab, unknown) : NULL;
+  ls_bpe_t *b = &t->bpe;
+  memset(b->of_byte, -1, sizeof b->of_byte);
+  memset(b->fallback, -1, sizeof b->fallback);
+  t->fallback = is_set(model, "byte_fallback");
+  b->characters = t->cut.characters;
+  b->whole = is_set(model, "ignore_merges");
+  b->fuses = is_set(model, "fuse_unk");
+  b->unknown = id ? (int32_t)json_integer_value(id) : -1;
+  if (t->fallback && !b->characters)
+    return ls_tokenizer_unsupported(t->ctx, t->owner, "model's option", "byte_fallback beside ByteLevel");
+  if (unknown && *unknown && !id)
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: its unk_token '%s' is not in the vocabulary", t->owner,
+                   LS_SHOWN(unknown));
+  return LS_OK;
+}
+
+ls_status_t ls_tokenizer_model(ls_tokenizer_t *t, const json_t *root) {
+  const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+  const json_t *merges = json_object_get(model, "merges");
+  json_t *vocab = json_object_get(model, "vocab");
+  ls_status_t status = check_kind(t, model);
+  if (status == LS_OK) status = ls_cut_read(&t->cut, root);
+  if (status != LS_OK) return status;
+  if (!json_is_object(vocab) || !json_is_array(merges))
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: its model has no %s", t->owner,
+                   json_is_object(vocab) ? "merges" : "vocab");
+  int64_t size;
+  t->merges = true;
+  status = count_tokens(t, vocab, added, &size);
+  if (status == LS_OK) status = ls_tokenizer_reserve(t, size);
+  if (status == LS_OK) status = take_options(t, model, vocab);
+  if (status == LS_OK) status = ls_bpe_reserve(&t->bpe, json_object_size(vocab), json_array_size(merges));
+  if (status == LS_OK) status = take_vocab(t, vocab, added);
+  if (status == LS_OK) status = take_merges(t, vocab, merges);
+  return status == LS_OK ? take_added(t, vocab, added) : status;
+}
