@@ -25,7 +25,7 @@ cp $build/lib/lockstep/lockstep_cuda.so $out/lib/lockstep/
 strip --strip-unneeded $out/bin/* $out/lib/lockstep/*
 for program in $programs; do
   ldd "$build/$program"
-done | awk '/lib(yaml|jansson|xxhash|pcre2|cmocka)/ { print $3 }' | sort -u | while read -r library; do
+done | awk '/lib(yaml|jansson|xxhash|pcre2|utf8proc|cmocka)/ { print $3 }' | sort -u | while read -r library; do
   cp -L "$library" $out/lib/
 done
 cp examples/01-demo.yaml examples/02-mnist.yaml tests/cuda/run_gpu_tests.sh $out/

@@ -5,7 +5,7 @@
 #   scripts/setup.sh --all   also packages for single tests and targets that are otherwise skipped; CI=true implies --all
 set -eu
 
-required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev libpcre2-dev zlib1g-dev libpng-dev \
+required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxhash-dev libpcre2-dev libutf8proc-dev zlib1g-dev libpng-dev \
 libjpeg-dev libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
 # faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
 optional="libdnnl-dev libmicrohttpd-dev python3"

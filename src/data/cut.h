@@ -31,7 +31,7 @@ typedef struct {
   bool characters;   /* words are of characters, not of bytes */
   bool splits;       /* characters: every blank begins a word */
   bool strips;       /* decoding leaves out a text's first blank */
-  bool nfc;
+  bool nfc;          /* the text is composed first: nfc.h */
   ls_prefix_t prefix;
   bool spans
       [LS_CUT_BYTES]; /* characters: a token may go on over a blank behind this byte. The vocabulary's owner sets it */
@@ -41,7 +41,8 @@ typedef struct {
   size_t room_bytes;
 } ls_cut_t;
 
-/* A piece of text. Bytes of a message's place are counted in `text`, the whole of it as the file has it. */
+/* A piece of text. A message's place is counted in `text`, the whole of it as the file has it; what a normalizer put in or took
+ * away shifts it by that much. */
 typedef struct {
   const char *bytes; /* (count) */
   size_t count;

@@ -1,9 +1,11 @@
 /* Vocabularies of bytes and of characters, and the encoding of all. tokenizer_model.c reads byte-pair merges. */
 #include "data/characters.h"
 #include "data/gunzip.h"
+#include "data/nfc.h"
 #include "data/read.h"
 #include "data/tokenizer_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { FILE_BYTES_MAX = 256 << 20, BYTES = 256 };
@@ -190,12 +192,24 @@ static const ls_added_t *added_at(const ls_added_list_t *list, const char *text,
   return NULL;
 }
 
+static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece);
+
+static ls_status_t encode_normalized(run_t *run, const ls_piece_t *piece) {
+  ls_piece_t normalized = *piece;
+  char *composed = NULL;
+  ls_status_t status = LS_OK;
+  if (run->tokenizer->cut.nfc) status = ls_nfc(run->tokenizer->ctx, piece, &composed, &normalized.count);
+  if (composed) normalized.bytes = composed;
+  if (status == LS_OK) status = encode_piece(run, LS_ADDED_NORMALIZED, &normalized);
+  free(composed);
+  return status;
+}
+
 /* Added tokens of one list after the other, and the words of what is between them. */
 static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece) {
   if (list == LS_ADDED_LISTS) return ls_cut_words(&run->tokenizer->cut, piece, put_word, run);
   const ls_added_list_t *of = &run->tokenizer->added[list];
   ls_status_t status = LS_OK;
-  if (of->count == 0) return encode_piece(run, list + 1, piece);
   for (size_t at = 0; at < piece->count && status == LS_OK;) {
     const ls_added_t *added = NULL;
     ls_piece_t part = *piece;
@@ -206,15 +220,12 @@ static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece) {
     part.bytes += at;
     part.at += at;
     part.count = end - at;
-    status = encode_piece(run, list + 1, &part);
+    status = list == LS_ADDED_RAW ? encode_normalized(run, &part) : encode_piece(run, list + 1, &part);
     if (status == LS_OK && added) run->put(run->user, added->token);
     at = end + (added ? added->bytes : 0);
   }
   return status;
 }
-
-/* NFC changes no character before U+0300, whose first byte is this one. */
-enum { FIRST_CHANGED = 0xCC };
 
 static ls_status_t encode_merges(ls_tokenizer_t *t, const char *file, const char *text, size_t size,
                                  ls_token_fn *put, void *user) {
@@ -223,10 +234,6 @@ static ls_status_t encode_merges(ls_tokenizer_t *t, const char *file, const char
   for (size_t at = 0, bytes; at < size; at += bytes) {
     if (!(bytes = ls_character(text + at, size - at, &code)))
       return ls_place_fail_utf8(t->ctx, file, text, at);
-    if (t->cut.nfc && (unsigned char)text[at] >= FIRST_CHANGED)
-      return ls_place_fail(
-          t->ctx, file, text, at, LS_ERR_UNSUPPORTED,
-          "NFC could change this character, and lockstep leaves text as it is: give it text below U+0300");
   }
   return encode_piece(&run, LS_ADDED_RAW, &(ls_piece_t){text, size, file, text, 0, size});
 }

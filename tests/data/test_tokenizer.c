@@ -329,10 +329,6 @@ static void text_that_cannot_be_cut_is_refused_at_its_place(void **state) {
       encode_status(&said, json, "abc\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"),
       LS_ERR_DATA);
   assert_said(&said, "f:1:1: the pattern of v gives up here: match limit exceeded");
-  form_of(json, "{\"type\": \"NFC\"}", BYTE_LEVEL, "null", "");
-  assert_int_equal(encode_status(&said, json, "ab\ncab"), LS_OK);
-  assert_int_equal(encode_status(&said, json, "ab\nca\xcc\x81"), LS_ERR_UNSUPPORTED);
-  assert_said(&said, "f:2:3: NFC");
   form_of(json, REPLACE, "", STRIP, "\"byte_fallback\": true, ");
   assert_int_equal(encode_status(&said, json, "ab a\n"), LS_OK);
   assert_int_equal(encode_status(&said, json, "ab a\n\xc3\xa9"), LS_ERR_DATA); /* no token for its bytes */

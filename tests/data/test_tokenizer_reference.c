@@ -32,8 +32,10 @@ static void check_text(said_t *said, ls_tokenizer_t *t, const char *name, const 
       ls_tokenizer_encode(t, "text", json_string_value(text), json_string_length(text), write_token, &w);
   fclose(w.to);
   fclose(w.back);
-  if (status != LS_OK) fail_msg("%s: %s", name, said->messages);
-  if (strcmp(tokens, want) != 0) fail_msg("%s: the tokens\n%s\nare not\n%s", name, tokens, want);
+  bool left_out = status != LS_OK && strstr(said->messages, "utf8proc (libutf8proc-dev) was not there");
+  if (left_out) print_message("%s: not compared, because this build has no utf8proc\n", name);
+  if (status != LS_OK && !left_out) fail_msg("%s: %s", name, said->messages);
+  if (!left_out && strcmp(tokens, want) != 0) fail_msg("%s: the tokens\n%s\nare not\n%s", name, tokens, want);
   const char *wanted_back = json_string_value(back ? back : text);
   if ((back || ls_tokenizer_keeps(t)) && strcmp(given_back, wanted_back) != 0)
     fail_msg("%s: the text\n%s\nis not\n%s", name, given_back, wanted_back);
