@@ -61,6 +61,14 @@ pairs --temperature 0 --json >json
 [ "$(field json prompt_tokens)" = 1 ] && [ "$(field json text)" = '\nababba\nababba\nabab' ] || fail "pairs: $(cat json)"
 pairs --temperature 100 --tokens 60 >out # 6 to 11 have no text: they are not drawn
 grep -q '[0-9]' out && fail "a token without text was drawn: $(cat out)"
+# words of characters: the blank that goes in front of the prompt is not written
+cat >pieces.json <<'Y'
+{"model": {"type": "BPE", "byte_fallback": true, "vocab": {"a": 0, "b": 1, "▁": 2, "ab": 3, "<0x0A>": 4}, "merges": [["a", "b"]]},
+ "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true},
+ "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}}
+Y
+"$program" generate p.yaml --checkpoint pairs --vocabulary pieces.json --tokens 1 --prompt "ab a" --json >json 2>err || fail "$(cat err)"
+[ "$(field json prompt_tokens)" = 4 ] && field json text | grep -q '^ab a' || fail "pieces: $(cat json)"
 expect 4 'prompt:1:1: byte 0x63 has no token' generate p.yaml --checkpoint pairs --vocabulary tokenizer.json --prompt c
 expect 2 "are the characters of its checkpoint" generate c.yaml --checkpoint run --vocabulary tokenizer.json
 expect 5 'no-such.json' generate p.yaml --checkpoint pairs --vocabulary no-such.json
