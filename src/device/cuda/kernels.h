@@ -41,6 +41,13 @@ ls_status_t ls_kernel_conv2d(ls_stream_t *stream, const ls_kernel_args_t *args);
 ls_status_t ls_kernel_conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
 ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args);
 
+/* Whether products of these sizes have kernels of their own, of the floats that all inputs have: linear with or without relu,
+ * linear_dx with or without an addend, linear_dwb and linear_dw. The kernels return a cudaError_t. */
+bool ls_kernel_linear_few(int64_t rows, int64_t inputs, int64_t outputs);
+int ls_kernel_few(ls_stream_t *stream, const ls_kernel_args_t *args, bool relu);
+int ls_kernel_few_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
+int ls_kernel_few_dwb(ls_stream_t *stream, const ls_kernel_args_t *args);
+
 /* The op, which others are made of. */
 ls_status_t ls_kernel_layer_norm_dgb(ls_stream_t *stream, const ls_kernel_args_t *args);
 
@@ -61,6 +68,9 @@ int ls_kernel_add_parts(ls_stream_t *stream, const float *part, float *out, int6
 /* first[i] = sum of part[2 p * count + i], second[i] = sum of part[(2 p + 1) * count + i]. */
 int ls_kernel_join_parts(ls_stream_t *stream, const float *part, float *first, float *second, int64_t count,
                          int parts);
+/* Copies size_bytes, at most LS_KERNEL_COPY_BYTES, between addresses that the device reaches; 4 divides all three. */
+enum { LS_KERNEL_COPY_BYTES = 4096 };
+int ls_kernel_copy(ls_kernel_stream_t stream, void *to, const void *from, size_t size_bytes);
 /* *word = value, and above its 32 bits ++*count, seen by the host: word is mapped host memory, count the device's. */
 int ls_kernel_mark(ls_kernel_stream_t stream, uint64_t *word, uint32_t *count, uint32_t value);
 

@@ -119,20 +119,37 @@ static ls_status_t back_to_w(ls_stream_t *stream, const ls_tensor_t *dy, const l
   return multiply(stream, key, x, dy, NULL, NULL, dw);
 }
 
+/* Whether there is a kernel of our own for a product with a (outputs, inputs) matrix. Floats of one type, but for f32 gradients
+ * of weights. */
+static bool few(const ls_kernel_args_t *args, const ls_tensor_t *matrix) {
+  const ls_shape_t *first = &args->in[0].shape, *w = &matrix->shape;
+  bool same = matrix == &args->out[0] || args->out[0].shape.dtype == first->dtype;
+  for (int i = 1; i < args->in_count; i++)
+    same &= args->in[i].shape.dtype == first->dtype;
+  int64_t rows = ls_shape_count(first) / first->dim[first->rank - 1];
+  return same && ls_kernel_linear_few(rows, w->dim[1], w->dim[0]);
+}
+
 static ls_status_t linear(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  if (few(args, &args->in[1])) return ls_kernel_status(stream, ls_kernel_few(stream, args, false), "linear");
   return forward(stream, &args->in[0], &args->in[1], args->in[2].data, false, &args->out[0]);
 }
 
 static ls_status_t linear_relu(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  if (few(args, &args->in[1]))
+    return ls_kernel_status(stream, ls_kernel_few(stream, args, true), "linear_relu");
   return forward(stream, &args->in[0], &args->in[1], args->in[2].data, true, &args->out[0]);
 }
 
 static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  if (few(args, &args->in[1])) return ls_kernel_status(stream, ls_kernel_few_dx(stream, args), "linear_dx");
   return back_to_x(stream, &args->in[0], &args->in[1], args->in_count > 2 ? args->in[2].data : NULL,
                    &args->out[0]);
 }
 
 static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  if (few(args, &args->out[0]))
+    return ls_kernel_status(stream, ls_kernel_few_dwb(stream, args), "linear_dwb");
   ls_status_t status = back_to_w(stream, &args->in[0], &args->in[1], &args->out[0]);
   if (status || args->out_count < 2) return status;
   int64_t o = args->out[0].shape.dim[0], n = ls_shape_count(&args->in[0].shape) / o;

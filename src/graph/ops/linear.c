@@ -227,6 +227,7 @@ static const ls_op_case_t linear_cases[] = {
      2e-6,
      2e-3},
     LINEAR_CASE("one output", 33, 65, 1, 5e-6, 5e-3),
+    LINEAR_CASE("few outputs", 70, 133, 16, 1e-5, 5e-3),
     LINEAR_CASE("blocks and tails", 67, 131, 97, 1e-5, 5e-3),
     LINEAR_CASE("medium", 16, 799, 256, 2e-5, 0),
 };
@@ -259,6 +260,7 @@ static const ls_op_case_t dx_cases[] = {
     DX_CASE("one row", 1, 37, 19, 5e-6),
     {"three dimensions", 2, {LS_CASE_F32(-1, 1, 2, 3, 4), LS_CASE_F32(-1, 1, 4, 5)}, {{0}}, 2e-6, 0},
     DX_CASE("one output", 33, 65, 1, 5e-6),
+    DX_CASE("few outputs", 70, 133, 16, 1e-5),
     DX_CASE("blocks and tails", 67, 131, 97, 1e-5),
     DX_CASE("medium", 16, 799, 256, 2e-5),
 };
@@ -268,6 +270,7 @@ static const ls_op_case_t dx_cases[] = {
 static const ls_op_case_t dx_add_cases[] = {
     DX_ADD_CASE("one", 1, 1, 1, 2e-6),
     DX_ADD_CASE("odd", 3, 7, 5, 2e-6),
+    DX_ADD_CASE("few outputs", 70, 133, 16, 1e-5),
     DX_ADD_CASE("blocks and tails", 67, 131, 97, 1e-5),
     DX_ADD_CASE("medium", 16, 799, 256, 2e-5),
 };
@@ -280,6 +283,7 @@ static const ls_op_case_t dwb_cases[] = {
     DWB_CASE("one row", 1, 37, 19, 5e-6),
     {"three dimensions", 2, {LS_CASE_F32(-1, 1, 2, 3, 4), LS_CASE_F32(-1, 1, 2, 3, 5)}, {{0}}, 2e-6, 0},
     DWB_CASE("one output", 33, 65, 1, 5e-6),
+    DWB_CASE("few outputs", 70, 133, 16, 1e-5),
     DWB_CASE("blocks and tails", 67, 131, 97, 1e-5),
     DWB_CASE("many rows", 517, 33, 17, 2e-5),
     DWB_CASE("many rows and outputs", 260, 3, 4168, 2e-5),
