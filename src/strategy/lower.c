@@ -26,48 +26,32 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     ls_lowering_deliver(l, node->out[i]);
 }
 
-/* Emits the exchange of buckets that are complete once all nodes before `node` have been emitted in the member that ends
- * the step. Without an exchange there is nothing to wait for, and the squares are summed while the gradients are still in
- * cache. The next nodes do not need them either. */
+/* Emits the exchange of buckets that are complete once `node` has been emitted in the member that ends the
+ * step; nodes come in order. Without an exchange there is nothing to wait for, and the squares are summed
+ * while the gradients are still in cache. The next nodes do not need them either. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   ls_status_t status = LS_OK;
   for (; l->last && l->complete < l->bucket_count && !status; l->complete++) {
-    int b = l->bucket_order[l->complete], ready = l->bucket[b].ready_node;
-    if (ready >= node) break;
+    int b = l->bucket_order[l->complete];
+    if (l->bucket[b].ready_node != node) break;
     if (l->exchange)
       status = l->exchange->ready(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
     else if (!l->in->options.reproducible)
-      ls_lowering_sumsq(l, ready < l->last_compute ? LS_LANE_SIDE : LS_LANE_COMPUTE, b);
+      ls_lowering_sumsq(l, node < l->last_compute ? LS_LANE_SIDE : LS_LANE_COMPUTE, b);
   }
   return status;
 }
 
-/* *front: the last task of the compute lane's nodes. */
-static void emit_on_lane(ls_lowering_t *l, int n, int *front) {
-  const int first = l->s->task_count;
-  l->on = l->lane[n];
-  emit_node(l, &l->in->graph->nodes[n]);
-  if (l->s->task_count == first) return;
-  if (l->behind[n] >= 0 && *front >= 0) ls_schedule_after(l->s, first, *front);
-  if (l->on == LS_LANE_COMPUTE) *front = l->s->task_count - 1;
-}
-
-/* A node that is behind another is emitted right after it, not in the graph's order. */
 static ls_status_t emit_graph(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   if (l->in->data_rows > 0) ls_lowering_gather(l);
   ls_lowering_cast(l);
-  ls_status_t status = complete_buckets(l, 0);
-  int held = 0, front = -1; /* held: the first node that was not emitted */
+  ls_status_t status = complete_buckets(l, -1);
   for (int n = 0; n < graph->node_count && !status; n++) {
-    if (l->behind[n] >= 0) continue;
-    emit_on_lane(l, n, &front);
-    for (int k = 0; l->leads[n] && k < graph->node_count; k++)
-      if (l->behind[k] == n) emit_on_lane(l, k, &front);
-    while (held <= n && l->behind[held] <= n)
-      held++;
+    l->on = l->lane[n];
+    emit_node(l, &graph->nodes[n]);
     status = l->s->status;
-    if (!status) status = complete_buckets(l, held);
+    if (!status) status = complete_buckets(l, n);
   }
   return status;
 }

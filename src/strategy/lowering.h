@@ -42,8 +42,6 @@ struct ls_lowering {
   ls_bucket_t cast; /* the range of the layout that holds all parameters which the graph casts */
   ls_dtype_t cast_to;
   ls_lane_t *lane;  /* per graph node */
-  int *behind;      /* per graph node: one of the compute lane that has to be over, -1 = none */
-  bool *leads;      /* per graph node: others are behind it */
   ls_lane_t on;     /* .. of the one that is being emitted */
   int last_compute; /* with a side lane: the last backward node that needs the compute lane, else -1 */
   int stats;        /* schedule tensors in STAT */
@@ -65,7 +63,7 @@ void ls_lowering_gather(ls_lowering_t *l);
 
 /* Declares inputs, parameters, destinations and stats; appends the copy of the next input. */
 ls_status_t ls_lowering_declare(ls_lowering_t *l);
-/* side.c: the lane of every node and what it waits for, after the declarations. */
+/* side.c: the lane of every node, after the declarations. */
 ls_status_t ls_lowering_lanes(ls_lowering_t *l);
 /* Appends the task that casts the parameters, in a member that begins a sum of micro-batches. */
 void ls_lowering_cast(ls_lowering_t *l);

@@ -6,12 +6,7 @@
  *
  * Nodes beside run on the side lane; those behind the last node that has to be on the compute lane are shared by both.
  * A node that only makes gradients of values stays on the compute lane, even where only nodes beside read it: it is part
- * of the chain along which everything waits.
- *
- * A recurrent chain takes many multiprocessors of a GPU, for long, and begins once they are free at the same time. So what
- * is ready before a chain waits for the node in front of it: the chain is then ready as early, and goes first. What prepares
- * operands runs beside the first one, where nothing else can. With products of 16-bit floats, which are short,
- * steps became 2 % longer by it (one H200, batch 256). */
+ * of the chain along which everything waits. */
 #include "strategy/lowering.h"
 
 #include <math.h>
@@ -115,34 +110,6 @@ static void assign(ls_lowering_t *l, const sides_t *x) {
   }
 }
 
-/* front: the compute lane's last node before the next chain; since: the one before that, or a chain. What is ready earlier
- * is not held back: it has long begun. */
-static void yield_to_chains(ls_lowering_t *l, const sides_t *x) {
-  const ls_graph_t *g = l->in->graph;
-  for (int n = 0, begin = 0, since = 0, first = -1, front = -1; n <= g->node_count; n++) {
-    const ls_graph_node_t *node = n < g->node_count ? &g->nodes[n] : NULL;
-    if (node && (node->phase != LS_PHASE_BACKWARD || node->op->view || l->lane[n] != LS_LANE_COMPUTE))
-      continue;
-    bool chain = node && node->op->class == LS_OP_RECURRENT && g->tensors[node->in[0]].shape.dtype == LS_F32;
-    if (node && !chain) {
-      since = front >= 0 ? front : since;
-      front = n;
-      continue;
-    }
-    for (int k = begin; k < n; k++) {
-      if (l->lane[k] != LS_LANE_SIDE) continue;
-      if (!x->of_loss[g->nodes[k].out[0]])
-        l->behind[k] = first;
-      else if (chain && k > since)
-        l->behind[k] = front;
-      if (l->behind[k] >= 0) l->leads[l->behind[k]] = true;
-    }
-    first = first < 0 ? front : first;
-    begin = since = n;
-    front = -1;
-  }
-}
-
 ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
   const ls_graph_t *g = l->in->graph;
   const size_t nodes = (size_t)g->node_count + 1, tensors = (size_t)g->tensor_count + 1;
@@ -152,12 +119,8 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
                .term = ls_arena_array(&l->work, tensors, sizeof(bool)),
                .beside = ls_arena_array(&l->work, nodes, sizeof(bool))};
   l->lane = ls_arena_array(&l->work, nodes, sizeof(*l->lane)); /* zero: compute */
-  l->behind = ls_arena_array(&l->work, nodes, sizeof(*l->behind));
-  l->leads = ls_arena_array(&l->work, nodes, sizeof(*l->leads));
   l->last_compute = -1;
-  if (!x.of_loss || !x.term || !x.beside || !l->lane || !l->behind || !l->leads) return LS_ERR_MEMORY;
-  for (size_t n = 0; n < nodes; n++)
-    l->behind[n] = -1;
+  if (!x.of_loss || !x.term || !x.beside || !l->lane) return LS_ERR_MEMORY;
   if (!l->in->options.side_lane || !l->in->optim) return LS_OK;
   find_of_loss(&x);
   for (int n = g->node_count - 1; n >= 0; n--) { /* whoever reads a node's tensors was decided before */
@@ -168,7 +131,6 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
       l->last_compute = n;
   }
   assign(l, &x);
-  yield_to_chains(l, &x);
   return LS_OK;
 }
 _Static_assert(LS_LANE_COMPUTE == 0, "where nothing is chosen");

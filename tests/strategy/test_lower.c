@@ -1,7 +1,6 @@
 /* Lowering: where things are placed, when buckets are complete, and that communication can overlap. */
 
 #include "graph/ops/ops.h"
-#include "graph/pass/pass.h"
 #include "schedule/double.h"
 #include "world.h"
 
@@ -256,64 +255,6 @@ static void gradients_of_parameters_run_aside(void **state) {
   ls_schedule_destroy(s);
   ls_state_table_release(own);
   ls_graph_destroy(forward);
-}
-
-static bool has_none(const void *backend, const char *op, ls_dtype_t low) {
-  (void)backend, (void)op, (void)low;
-  return false;
-}
-
-/* What is ready before a chain begins no sooner than the chain can, and keeps nothing waiting for it. */
-static void recurrent_chains_go_first(void **state) {
-  (void)state;
-  static const struct {
-    bool shared; /* two layers more behind the chains: the gradients of the last two do not wait */
-    ls_dtype_t low;
-    int early,
-        prepared; /* gradients that do not wait for the node in front of the first chain; what runs beside it */
-  } rows[] = {{false, LS_F32, 0, 3}, {true, LS_F32, 2, 3}, {false, LS_BF16, 1, 0}};
-  for (int i = 0; i < LS_COUNT(rows); i++)
-    for (int64_t bucket_bytes = 1; bucket_bytes <= 1 << 20; bucket_bytes <<= 20) {
-      ls_graph_t *own_graph;
-      ls_state_table_t *own;
-      network_make_of(ctx, ROWS, &(job_t){.chains = 3, .shared = rows[i].shared}, &own_graph);
-      const ls_pass_context_t passes = {.has = has_none, .low = rows[i].low};
-      assert_int_equal(ls_graph_run_passes(own_graph, &passes), LS_OK);
-      assert_int_equal(ls_state_table_create(ctx, own_graph, &own), LS_OK);
-      ls_lower_t in = request(1, 1, bucket_bytes);
-      in.graph = own_graph;
-      in.state = own;
-      in.widens = true;
-      in.options.side_lane = true;
-      ls_schedule_t *s = lower(&ls_strategy_single, &in);
-      int chains = 0, held = 0, prepared = 0, front = -1, gradients = 0, early = 0;
-      for (int t = 0; t < s->task_count; t++) {
-        const ls_task_t *task = &s->tasks[t];
-        if (task->phase != LS_PHASE_STEP_BACKWARD) continue;
-        if (task->op == &ls_op_shift_positions) prepared += chains == 0; /* beside the first chain */
-        if (task->op == &ls_op_lstm_chain_dx) {
-          assert_int_equal(task->wait_count, 0);
-          assert_int_equal(task->lane, LS_LANE_COMPUTE);
-          chains++;
-        } else if (task->lane == LS_LANE_COMPUTE) {
-          front = t;
-          early = chains == 0 ? gradients : early;
-        } else if ((task->op == &ls_op_linear_dwb || task->op == &ls_op_linear_dw) && chains < 3) {
-          gradients++;
-          bool waits = false; /* the others are behind it */
-          for (int w = 0; w < task->wait_count; w++)
-            waits |= task->wait[w] == front;
-          held += waits;
-        }
-      }
-      assert_int_equal(chains, 3);
-      assert_int_equal(prepared, rows[i].prepared);
-      assert_int_equal(early, rows[i].early);
-      if (rows[i].prepared) assert_true(held >= chains);
-      ls_schedule_destroy(s);
-      ls_state_table_release(own);
-      ls_graph_destroy(own_graph);
-    }
 }
 
 /* A slot holds one micro-batch, whichever member reads it, one input after the other. */
@@ -659,7 +600,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(the_backward_pass_starts_without_a_task, setup, teardown),
       cmocka_unit_test_setup_teardown(test_norm_while_hot, setup, teardown),
       cmocka_unit_test_setup_teardown(gradients_of_parameters_run_aside, setup, teardown),
-      cmocka_unit_test_setup_teardown(recurrent_chains_go_first, setup, teardown),
       cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
       cmocka_unit_test_setup_teardown(more_micro_batches_make_no_schedule_larger, setup, teardown),
       cmocka_unit_test_setup_teardown(test_one_slot_with_copies, setup, teardown),
