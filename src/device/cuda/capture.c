@@ -12,7 +12,8 @@ static ls_status_t begin(ls_stream_t *stream) {
                        "capturing a step");
 }
 
-/* Ends the capture in any case, even if something has failed on the way. */
+/* Nodes keep the priorities of the streams from which they were captured: without the flag all would have the priority of
+ * the stream on which the graph is launched. Ends the capture in any case, even if something has failed on the way. */
 static ls_status_t end(ls_stream_t *stream, ls_exec_t **exec) {
   ls_cuda_stream_t *s = ls_cuda_stream(stream);
   ls_ctx_t *ctx = stream->device->ctx;
@@ -25,7 +26,9 @@ static ls_status_t end(ls_stream_t *stream, ls_exec_t **exec) {
   status = LS_ERR_MEMORY;
   if (!e) goto graph;
   e->device = stream->device;
-  status = ls_cuda_check(ctx, cudaGraphInstantiate(&e->handle, graph, 0), "instantiating the step's graph");
+  status =
+      ls_cuda_check(ctx, cudaGraphInstantiate(&e->handle, graph, cudaGraphInstantiateFlagUseNodePriority),
+                    "instantiating the step's graph");
   if (status) goto exec;
   status = ls_cuda_check(ctx, cudaGraphUpload(e->handle, s->handle), "uploading the step's graph");
   if (status) goto instance;

@@ -100,6 +100,18 @@ static ls_status_t resize_rows(ls_stream_t *stream, args_t args) {
   return ls_kernel_status(stream, error, "resize_rows");
 }
 
+__global__ void copy_words_kernel(uint32_t *to, const uint32_t *from, int words) {
+  for (int i = threadIdx.x; i < words; i += blockDim.x)
+    to[i] = from[i];
+}
+
+int ls_kernel_copy(ls_kernel_stream_t stream, void *to, const void *from, size_t size_bytes) {
+  const int words = (int)(size_bytes / sizeof(uint32_t));
+  const int threads = words > BLOCK ? BLOCK : (words + WARP - 1) / WARP * WARP;
+  copy_words_kernel<<<1, threads, 0, stream>>>((uint32_t *)to, (const uint32_t *)from, words);
+  return launched();
+}
+
 const ls_kernel_row_t ls_cuda_move_rows[] = {{"gather_rows", gather_rows},
                                              {"concat", concat, true},
                                              {"columns", columns, true},

@@ -89,8 +89,8 @@ static ls_status_t update(ls_stream_t *stream, args_t args, const ls_kernel_upda
         *slot1 = U::SLOTS > 1 ? out(args, 2) : NULL;
   int64_t count = in_count(args, 0), vectors = vectors_of<float>(count, aligned16(grad, param, slot0, slot1));
   if (count <= 0) return LS_OK;
-  // Many blocks of little work: the last of them leave no multiprocessor idle for long.
-  update_kernel<U><<<grid_for(count, 16 * BLOCK, INT32_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
+  // As many blocks as can have work: the last of them leave no multiprocessor idle for long.
+  update_kernel<U><<<grid_for(count, WIDE<float> * BLOCK, INT32_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
       attrs, grad, in(args, 1), param, slot0, slot1, count, vectors);
   return launched(stream, op);
 }
