@@ -45,6 +45,9 @@ one padded-lstm '6' cross-entropy '{embedding: {size: 9, units: 4}}, {lstm: {uni
 one padded-gru '6' mse '{embedding: {size: 9, units: 4}}, {gru: {units: 5, output: last}}, {dense: {units: 1}}' 9
 one padded-lstm-both '6' cross-entropy '{embedding: {size: 9, units: 4}}, {lstm: {units: 5, layers: 2, bidirectional: true}}, {global_pool: {kind: max}}, {dense: {units: 3}}' 9
 one padded-gru-both '300' cross-entropy '{embedding: {size: 9, units: 4}}, {gru: {units: 5, layers: 2, bidirectional: true, output: last}}, {dense: {units: 3}}' 9
+one max-257 '257 2' cross-entropy '{global_pool: {kind: max}}, {dense: {units: 3}}'
+one padded-max-512 '512' cross-entropy '{embedding: {size: 9, units: 4}}, positions, {global_pool: {kind: max}}, {dense: {units: 3}}' 9
+one max-1000 '1000 2' cross-entropy '{global_pool: {kind: max}}, {dense: {units: 3}}'
 # preset NAME KIND DIMS SIZES..: samples of KIND (the number of ids; 0: values)
 preset() {
   name=$1 ids=$2 dims=$3 sizes=$4

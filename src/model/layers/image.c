@@ -267,24 +267,11 @@ static const ls_section_t global_pool_section =
     LS_LAYER_SECTION("global_pool", global_pool_rows,
                      "One value for each channel of images [H, W, C], or each feature of sequences [T, F].");
 
-/* Rows and columns of positions. */
-static ls_shape_t positions_of(const ls_shape_t *sample) {
-  const ls_shape_t *s = sample;
-  return s->rank == 2 ? LS_SHAPE(LS_F32, s->dim[0], 1, s->dim[1]) : *s;
-}
-
 static bool global_pool_takes(const void *options, const ls_shape_t *sample, int count,
                               char why[LS_LAYER_WHY_BYTES]) {
-  (void)count;
-  const global_pool_t *o = options;
-  const ls_shape_t image = positions_of(sample);
-  if (image.rank == 3 &&
-      (o->kind != GLOBAL_MAX || (image.dim[0] <= PLACES_MAX && image.dim[1] <= PLACES_MAX)))
-    return true;
-  snprintf(why, LS_LAYER_WHY_BYTES,
-           image.rank == 3 ? "max: at most %d positions in a dimension"
-                           : "reads images [height, width, channels] or sequences [time, features]",
-           PLACES_MAX);
+  (void)options, (void)count;
+  if (sample->rank == 2 || sample->rank == 3) return true;
+  snprintf(why, LS_LAYER_WHY_BYTES, "reads images [height, width, channels] or sequences [time, features]");
   return false;
 }
 
@@ -293,27 +280,36 @@ static ls_shape_t global_pool_shape(const void *options, const ls_shape_t *sampl
   return LS_SHAPE(LS_F32, sample->dim[sample->rank - 1]);
 }
 
+/* The largest of all places, in rounds of windows, since max_pool knows an element's place as a byte. The first of equals wins
+ * each round, so the first of all gets the gradient. */
+static ls_tensor_id_t largest(ls_layer_builder_t *b, ls_tensor_id_t x, const ls_shape_t *line) {
+  const ls_shape_t column = LS_SHAPE(LS_F32, line->dim[0], 1, line->dim[1]);
+  x = ls_layer_as(b, x, &column);
+  for (int64_t places = line->dim[0], windows; places > 1; places = windows) {
+    const int64_t size = places < PLACES_MAX ? places : PLACES_MAX;
+    windows = (places + size - 1) / size;
+    const ls_attrs_t attrs = {.i = {size, 1, size, 1, 0, 0, windows * size - places, 0}};
+    x = ls_graph_op(b->graph, &ls_op_max_pool, &attrs, 1, &x, NULL);
+  }
+  return x;
+}
+
 static ls_tensor_id_t global_pool_build(ls_layer_builder_t *b, const void *options) {
   const global_pool_t *o = options;
-  ls_shape_t image = positions_of(b->sample);
-  const ls_shape_t line = LS_SHAPE(LS_F32, image.dim[0] * image.dim[1], image.dim[2]),
+  const ls_shape_t *s = b->sample;
+  const ls_shape_t line = LS_SHAPE(LS_F32, ls_shape_count(s) / s->dim[s->rank - 1], s->dim[s->rank - 1]),
                    one = LS_SHAPE(LS_F32, line.dim[1]);
   const ls_tensor_id_t lengths = ls_layer_lengths(b), padded[] = {b->in[0], lengths};
   if (lengths >= 0 && (o->kind == GLOBAL_MEAN || o->kind == GLOBAL_LAST)) {
     const ls_attrs_t last = {.i = {o->kind == GLOBAL_LAST}};
     return ls_graph_op(b->graph, &ls_op_pool_valid, &last, 2, padded, NULL);
   }
-  if (o->kind == GLOBAL_MAX) { /* along rows, then along columns: a place is a byte */
+  if (o->kind == GLOBAL_MAX) {
     const ls_shape_t row = LS_SHAPE(LS_F32, 1, line.dim[1]);
     const ls_attrs_t least = {.f = {-INFINITY}};
     ls_tensor_id_t y = b->in[0];
     if (lengths >= 0) y = ls_graph_op(b->graph, &ls_op_mask_places, &least, 2, padded, NULL);
-    y = ls_layer_as(b, y, &image);
-    for (int k = 1; k >= 0; k--) {
-      ls_attrs_t attrs = {.i = {1, 1, 1, 1}};
-      attrs.i[k] = attrs.i[2 + k] = image.dim[k];
-      y = ls_graph_op(b->graph, &ls_op_max_pool, &attrs, 1, &y, NULL);
-    }
+    y = largest(b, y, &line);
     if (lengths >= 0) { /* of a sample without places: 0 */
       const ls_tensor_id_t most[] = {ls_layer_as(b, y, &row), lengths};
       y = ls_graph_op(b->graph, &ls_op_mask_places, NULL, 2, most, NULL);
