@@ -67,7 +67,8 @@ struct ls_device {
   const ls_backend_t *backend;
   ls_ctx_t *ctx;
   ls_math_t math;
-  char name[64]; /* "cpu, 2 threads"; "NVIDIA H200" */
+  char name[64];  /* "cpu, 2 threads"; "NVIDIA H200" */
+  uint64_t epoch; /* advances behind every change of a state (ls_state_changed) */
 };
 struct ls_stream {
   ls_device_t *device;

@@ -34,6 +34,8 @@ struct ls_kernel_args {
   /* On a host, for 16-bit floats (graph/low.h): the device's version, which takes f32 at least, and what widens the
    * tensors, calls it and rounds. A version that takes some 16-bit tensors leaves others to `widened`. */
   ls_kernel_fn plain, widened;
+  /* Bit i: in[i] changes only when the device's epoch does, so a kernel may keep what it made of it. */
+  uint32_t lasting;
 };
 
 enum { LS_STEP_CHANNELS = 4 };

@@ -124,6 +124,7 @@ ls_status_t ls_engine_begin_mean(ls_engine_t *e) {
   if (to < 0) return LS_OK;
   ls_status_t status = e->backend->stream->copy(e->stream, e->state->data[to], e->state->data[from],
                                                 ls_state_row_bytes(&e->table->row[to]));
+  ls_state_changed(e->state);
   return status == LS_OK ? e->backend->stream->sync(e->stream, e->comm->deadline_ns) : status;
 }
 

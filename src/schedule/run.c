@@ -266,6 +266,7 @@ ls_status_t ls_run_launch(ls_run_t *run, int slot, int64_t unit) {
   if (run->slot[slot].watched) run->watch_next_ns = run->start_ns + member->waits * WATCH_NS;
   status =
       run->device->backend->synchronous ? launch_here(run, member, slot) : launch_there(run, member, slot);
+  if (member->changes) ls_state_changed(run->state);
   return run->status = status;
 }
 

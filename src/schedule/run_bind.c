@@ -170,6 +170,34 @@ static ls_status_t bind_tensors(ls_run_t *run, const ls_schedule_t *s, int slot,
   return LS_OK;
 }
 
+/* Which rows of the state some member writes, and which members. */
+static ls_status_t find_written(ls_run_t *run) {
+  const size_t rows = run->state ? (size_t)run->state->count : 0;
+  run->written = ls_arena_array(&run->arena, rows + 1, sizeof *run->written);
+  if (!run->written) return LS_ERR_MEMORY;
+  for (int k = 0; k < run->program.count; k++) {
+    const ls_schedule_t *s = run->member[k].s;
+    for (int t = 0; t < s->task_count; t++)
+      for (int i = 0; i < s->tasks[t].out_count; i++) {
+        const int row = s->tensors[s->tasks[t].out[i]].region - LS_REGION_STATE;
+        if (row < 0) continue;
+        run->written[row] = true;
+        run->member[k].changes |= run->state->table->row[row].life == LS_STATE_CARRIED;
+      }
+  }
+  return LS_OK;
+}
+
+/* Inputs in rows of the state that no member writes. */
+static uint32_t find_lasting(const ls_run_t *run, const ls_schedule_t *s, const ls_task_t *task) {
+  uint32_t lasting = 0;
+  for (int i = 0; i < task->in_count; i++) {
+    const int row = s->tensors[task->in[i]].region - LS_REGION_STATE;
+    if (row >= 0 && !run->written[row]) lasting |= UINT32_C(1) << i;
+  }
+  return lasting;
+}
+
 static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_bound_task_t *b) {
   char lacks[LS_KERNEL_TEXT_BYTES];
   b->kernel = ls_op_kernel(run->device, task->op, &b->args, lacks);
@@ -183,6 +211,7 @@ static ls_status_t bind_op(ls_run_t *run, const ls_schedule_t *s, int slot, cons
   b->args.attrs = &task->attrs;
   b->args.in_count = task->in_count;
   b->args.out_count = task->out_count;
+  b->args.lasting = find_lasting(run, s, task);
   if (task->scratch >= 0) {
     b->args.scratch = ls_run_place(run, s, task->scratch, slot);
     b->args.scratch_bytes = s->tensors[task->scratch].size_bytes;
@@ -245,7 +274,7 @@ static ls_status_t bind_member(ls_run_t *run, ls_run_member_t *m, int slot) {
 }
 
 ls_status_t ls_run_bind(ls_run_t *run) {
-  ls_status_t status = LS_OK;
+  ls_status_t status = find_written(run);
   for (int k = 0; k < run->program.count; k++)
     for (int i = 0; i < run->slot_count && !status; i++)
       status = bind_member(run, &run->member[k], i);

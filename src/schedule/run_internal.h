@@ -33,6 +33,7 @@ typedef struct {
 typedef struct {
   const ls_schedule_t *s;
   ls_run_bound_t slot[LS_SLOT_MAX];
+  bool changes;        /* writes rows that are carried from step to step */
   ls_event_t *fork;    /* its beginning, for lanes whose first task waits for nothing else */
   int waits;           /* LS_TIMED_WAITS: tasks that wait for other ranks */
   ls_event_t *watched; /* the end of what the watch has seen of them; NULL: there are none */
@@ -63,6 +64,7 @@ struct ls_run {
   ls_comm_t *comm;
   ls_comm_t **group; /* per group of ranks: comm, then the run's own; NULL: this rank is in another */
   const ls_state_t *state;
+  bool *written; /* per row of the state: by some member */
   int64_t deadline_ns;
   ls_run_timing_t timed;
   bool clock;         /* a host: the executing thread reads the clock */

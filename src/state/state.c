@@ -38,7 +38,12 @@ ls_status_t ls_state_create(ls_ctx_t *ctx, ls_state_table_t *table, ls_device_t 
     return status;
   }
   *state = s;
+  ls_state_changed(s);
   return LS_OK;
+}
+
+void ls_state_changed(const ls_state_t *state) {
+  state->device->epoch++;
 }
 
 void ls_state_destroy(ls_state_t *state) {
@@ -68,6 +73,7 @@ static ls_status_t fill_row(ls_state_t *s, int i, ls_stream_t *stream, uint64_t 
   const ls_state_row_t *row = &s->table->row[i];
   const ls_stream_ops_t *ops = s->device->backend->stream;
   bool whole = row->owner != LS_STATE_SHARDED;
+  ls_state_changed(s);
   if (is_host(s) && whole) {
     memset(s->data[i], 0, ls_state_row_bytes(row));
     if (row->fill) row->fill(row, s->table->layout, seed, s->data[i]);
@@ -104,6 +110,7 @@ ls_status_t ls_state_refill(ls_state_t *state, ls_stream_t *stream, uint64_t see
 
 static ls_status_t move(ls_state_t *s, ls_stream_t *stream, bool back, int64_t deadline_ns) {
   const ls_stream_ops_t *ops = s->device->backend->stream;
+  if (back) ls_state_changed(s);
   if (is_host(s)) return LS_OK;
   ls_status_t status = LS_OK;
   for (int i = 0; i < s->count && !status; i++) {

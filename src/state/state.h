@@ -98,5 +98,8 @@ ls_status_t ls_state_refill(ls_state_t *state, ls_stream_t *stream, uint64_t see
 /* Copies saved rows to host memory (state->host), and back. Local. Needs staging. */
 ls_status_t ls_state_pull(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
 ls_status_t ls_state_push(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
+/* Advances the device's epoch: kernels keep nothing that they made of rows before (ls_kernel_args_t.lasting). The calls above
+ * and runs of schedules that write carried rows do so; whoever else writes to `data` calls it. */
+void ls_state_changed(const ls_state_t *state);
 
 #endif

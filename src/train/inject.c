@@ -24,6 +24,7 @@ static ls_status_t change_parameter(ls_trainer_t *t, bool flip) {
     memcpy(&value, &bits, sizeof bits);
   }
   if (status == LS_OK) status = stream->copy(t->engine.stream, at, &value, sizeof value);
+  ls_state_changed(t->engine.state);
   return status == LS_OK ? stream->sync(t->engine.stream, t->world->comm->deadline_ns) : status;
 }
 

@@ -573,6 +573,33 @@ static void test_every_allocation_fails_once(void **state) {
   ls_schedule_destroy(s);
 }
 
+/* Kernels may keep what they made of rows that nothing writes, until something does. */
+static void rows_that_nothing_writes_last(void **state) {
+  (void)state;
+  for (int writes = 0; writes <= 1; writes++) {
+    ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
+    int param = build_at(s, "param", BUILD_PARAM, 0, WIDTH), twice = build_transient(s, "twice", WIDTH);
+    build_op1(s, &op_double, "twice", param, twice);
+    build_op1(s, &op_double, "four", twice, build_at(s, "stats", LS_REGION_STAT, 0, WIDTH));
+    if (writes) build_op1(s, &op_update, "update", twice, param);
+    assert_int_equal(ls_schedule_finish(s), LS_OK);
+    ls_device_t *device = open_device(&ls_backend_ref);
+    ls_state_t *memory = memory_of(s, device);
+    ls_run_t *run;
+    assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, NULL, &run), LS_OK);
+    const ls_bound_task_t *bound = run->member[0].slot[0].bound;
+    assert_int_equal(bound[0].args.lasting, writes ? 0 : 1);
+    assert_int_equal(bound[1].args.lasting, 0);
+    const uint64_t epoch = device->epoch;
+    assert_int_equal(ls_run_launch(run, 0, 0), LS_OK);
+    assert_int_equal(device->epoch - epoch, writes);
+    ls_run_destroy(run);
+    ls_state_destroy(memory);
+    device->backend->device->close(device);
+    ls_schedule_destroy(s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_steps, setup, context_teardown),
@@ -580,6 +607,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_waits_for_others_are_timed, setup, context_teardown),
       cmocka_unit_test_setup_teardown(the_device_tells_how_long_a_launch_took, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_calls_have_their_place, setup, context_teardown),
+      cmocka_unit_test_setup_teardown(rows_that_nothing_writes_last, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_runs_share_transient_memory, setup, context_teardown),
       cmocka_unit_test_setup_teardown(test_refusals, setup, context_teardown),

@@ -91,6 +91,11 @@ static void count_up(const ls_state_row_t *row, const ls_layout_t *layout, uint6
     ((int32_t *)whole)[k] = (int32_t)(k + (int64_t)seed);
 }
 
+static void expect_change(const ls_device_t *device, uint64_t *epoch, bool changed) {
+  assert_true((device->epoch != *epoch) == changed);
+  *epoch = device->epoch;
+}
+
 /* On the host and on a device with memory of its own. */
 static void rows_are_filled_brought_and_taken_back(void **unused) {
   (void)unused;
@@ -118,15 +123,24 @@ static void rows_are_filled_brought_and_taken_back(void **unused) {
     ls_state_t *state;
     assert_int_equal(backends[b]->device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
     assert_int_equal(backends[b]->stream->create(device, LS_STREAM_INLINE, &stream), LS_OK);
+    uint64_t epoch = device->epoch;
     assert_int_equal(ls_state_create(ctx, table, device, true, &state), LS_OK);
+    expect_change(device, &epoch, true);
     assert_int_equal(ls_state_fill(state, stream, 100, 0), LS_OK);
+    expect_change(device, &epoch, true);
     assert_int_equal(ls_state_pull(state, stream, 0), LS_OK);
+    expect_change(device, &epoch, false);
     int32_t *steps = state->host[whole], *part = state->host[shard];
     assert_true(steps[0] == 100 && steps[7] == 107);
     assert_true(part[0] == 101 && part[1] == 102 && part[2] == 106);
     assert_null(state->host[local]);
     const ls_layout_entry_t *bias = ls_layout_find(table->layout, "b");
     assert_true(((float *)state->host[0])[bias->offset] == 1);
+    steps[3] = -5;
+    assert_int_equal(ls_state_push(state, stream, 0), LS_OK);
+    expect_change(device, &epoch, true);
+    assert_int_equal(ls_state_refill(state, stream, 100, 0), LS_OK);
+    expect_change(device, &epoch, true);
     steps[3] = -5;
     assert_int_equal(ls_state_push(state, stream, 0), LS_OK);
     steps[3] = 0;

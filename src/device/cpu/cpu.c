@@ -31,6 +31,7 @@ static ls_status_t cpu_open(ls_ctx_t *ctx, const ls_device_options_t *options, l
   ls_cpu_device_t *cpu = (ls_cpu_device_t *)opened;
   cpu->host.flushes = true;
   cpu->simd = ls_simd_pick();
+  cpu->int8 = ls_simd_pick_int8();
   cpu->few_rows = ls_cpu_gemm_few_rows(cpu->simd);
   ls_cpu_gemm_prepare();
   if (ls_math_low(options->math) != LS_F32 && !(options->math == LS_MATH_BF16 && ls_cpu_multiplies_bf16())) {
@@ -50,6 +51,7 @@ static void release_room(ls_cpu_device_t *cpu) {
 static void cpu_close(ls_device_t *device) {
   if (device) {
     ls_cpu_onednn_close((ls_cpu_device_t *)device);
+    ls_cpu_int8_close((ls_cpu_device_t *)device);
     release_room((ls_cpu_device_t *)device);
   }
   ls_host_device_close(device);
@@ -103,6 +105,7 @@ const ls_backend_t ls_backend_cpu = {.name = "cpu",
 
 #if defined(__x86_64__)
 extern const ls_simd_t ls_simd_avx2, ls_simd_avx512;
+extern const ls_simd_int8_t ls_simd_avx512_vnni;
 #endif
 extern const ls_simd_t ls_simd_base;
 
@@ -123,4 +126,12 @@ const ls_simd_t *ls_simd_pick(void) {
   const ls_simd_t *list[LS_SIMD_MAX];
   ls_simd_list(list);
   return list[0];
+}
+
+const ls_simd_int8_t *ls_simd_pick_int8(void) {
+  const ls_simd_t *simd = ls_simd_pick();
+#if defined(__x86_64__)
+  if (simd == &ls_simd_avx512 && __builtin_cpu_supports("avx512vnni")) return &ls_simd_avx512_vnni;
+#endif
+  return simd->int8;
 }

@@ -12,10 +12,13 @@ typedef struct {
 } ls_cpu_few_rows_t;
 
 typedef struct ls_cpu_onednn ls_cpu_onednn_t;
+typedef struct ls_cpu_rounded ls_cpu_rounded_t;
 
 typedef struct {
   ls_host_device_t host;
   const ls_simd_t *simd;
+  const ls_simd_int8_t *int8;
+  ls_cpu_rounded_t *rounded; /* weights that are kept as 8-bit integers (int8.c) */
   ls_cpu_few_rows_t few_rows;
   void *room; /* of the kernel that runs; grows to what the largest needs */
   size_t room_bytes;
@@ -85,8 +88,6 @@ static inline void ls_cpu_block_mark(ls_block_use_t *use, bool all_threads, cons
 void ls_cpu_library_called(void);
 /* Behind what else the library may allocate in this thread: the next calls see to it once more. */
 void ls_cpu_library_fresh(void);
-/* Row-major c (m, n) = a (m, k) b (n, k)^T of 8-bit integers, exact. */
-void ls_cpu_gemm_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c);
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
 /* Before the first ls_cpu_gemm: switches the library's own threads off. Safe to repeat. */
 void ls_cpu_gemm_prepare(void);
@@ -121,6 +122,7 @@ typedef enum { LS_CPU_CONV_Y, LS_CPU_CONV_DX, LS_CPU_CONV_DW, LS_CPU_CONV_COUNT 
 ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
                                void *x, void *w, void *y);
 void ls_cpu_onednn_close(ls_cpu_device_t *cpu);
+void ls_cpu_int8_close(ls_cpu_device_t *cpu);
 
 typedef struct {
   const char *op;

@@ -3,16 +3,6 @@
  * choice. */
 #include "device/cpu/cpu.h"
 
-static void plain_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c) {
-  for (int64_t r = 0; r < m; r++)
-    for (int64_t o = 0; o < n; o++) {
-      int32_t sum = 0;
-      for (int64_t i = 0; i < k; i++)
-        sum += a[r * k + i] * b[o * k + i];
-      c[r * n + o] = sum;
-    }
-}
-
 #if defined(LS_HAVE_DNNL)
 #include <dnnl.h>
 #include <omp.h>
@@ -73,23 +63,6 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
   ls_cpu_library_called();
 }
 
-/* Without VNNI the library adds pairs of products in 16 bits, which saturate. */
-static bool sums_exactly(void) {
-  return ls_cpu_onednn_has(dnnl_cpu_isa_avx512_core_vnni);
-}
-
-void ls_cpu_gemm_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c) {
-  const int32_t none = 0;
-  if (!sums_exactly()) {
-    plain_int8(m, n, k, a, b, c);
-    return;
-  }
-  int threads = omp_get_max_threads();
-  if (threads != 1) omp_set_num_threads(1);
-  dnnl_gemm_u8s8s32('N', 'T', 'F', m, n, k, 1, a, k, 0, b, k, 0, 0, c, n, &none);
-  if (threads != 1) omp_set_num_threads(threads);
-}
-
 #else
 #include <cblas.h>
 #include <string.h>
@@ -123,9 +96,5 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
   cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
               (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
-}
-
-void ls_cpu_gemm_int8(int64_t m, int64_t n, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c) {
-  plain_int8(m, n, k, a, b, c);
 }
 #endif

@@ -1,112 +1,237 @@
-/* Products of 8-bit integers: weights and values are rounded into the room, windows are laid out as bytes, and a block of
- * positions is one product of u8 by s8. Sums of integers are exact, so nothing depends on the cuts. */
+/* Products of 8-bit integers: values are rounded into images that have their padding, so that a window is a few runs of bytes,
+ * which simd_int8.h multiplies where they lie. Rounded weights are kept for as long as the weights stay what they are. Sums of
+ * integers are exact, so nothing depends on the cuts. */
 #include "device/int8.h"
 #include "device/cpu/cpu.h"
 #include "device/window.h"
 
 #include <string.h>
 
-enum { BLOCK_BYTES = 256 << 10, BLOCK_ROWS = 128, ALIGN = 64 };
+enum { BLOCK_ROWS = 48, ALIGN = 64, GROUP_BYTES = 4 };
+
+/* Weights of one product. */
+struct ls_cpu_rounded {
+  ls_cpu_rounded_t *next;
+  const float *from; /* (o, depth) */
+  int64_t outputs, runs, run_values;
+  uint64_t epoch;
+  char *w;      /* ls_simd_int8_product_t.w */
+  float *scale; /* (o) */
+  int32_t *sum; /* (o) of integers */
+};
 
 typedef struct {
-  ls_window_t v;
-  int64_t depth, block, parts, positions;
-  bool plain; /* a window is an element of x */
+  const ls_simd_int8_t *simd;
   const ls_kernel_args_t *args;
-  float scale;
-  int zero;
-  int8_t *w;             /* (o, depth) */
-  float *factor, *shift; /* (o) */
-  int32_t *sum;          /* (o) of its weights */
-  uint8_t *x;            /* like x */
-  char *room;            /* of the parts */
-  size_t each;           /* .. of one */
+  ls_window_t v;
+  ls_simd_int8_product_t of;
+  int64_t height, row_bytes; /* of an image with its padding */
+  int64_t value_bytes;       /* of all channels of a position */
+  int64_t run_values, values_bytes;
+  ls_cpu_rounded_t *weights;
+  int8_t *q; /* (o, depth) */
+  char *x;
+  float inverse, zero;
+  bool by_outputs;
 } product_t;
 
 static size_t aligned(size_t bytes) {
   return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static ls_cpu_work_t work_of(const product_t *p) {
-  return LS_CPU_FLOPS(p->positions * p->v.o * p->depth / 2); /* four times as fast as f32 */
+static int64_t positions(const product_t *p) {
+  return p->v.n * p->v.oh * p->v.ow;
 }
+
+static int64_t depth(const product_t *p) {
+  return p->of.runs * p->run_values;
+}
+
+static int64_t padded_outputs(const product_t *p) {
+  return (p->v.o + p->simd->lanes - 1) / p->simd->lanes * p->simd->lanes;
+}
+
+/* ---- weights ---- */
 
 static void round_weights(const void *arg, int64_t begin, int64_t end) {
   const product_t *p = arg;
-  const ls_tensor_t *in = p->args->in;
+  const int lanes = p->simd->lanes, each = GROUP_BYTES / p->simd->value_bytes;
   for (int64_t o = begin; o < end; o++) {
-    const float *w = (const float *)in[1].data + o * p->depth;
-    const bool norm = p->args->in_count > 3;
-    float scale = p->scale * ls_int8_row(w, p->depth, p->w + o * p->depth, &p->sum[o]);
-    float gain = norm ? ((const float *)in[3].data)[o] * ((const float *)in[4].data)[o] : 1;
-    p->factor[o] = scale * gain;
-    p->shift[o] = norm ? ((const float *)in[5].data)[o] - ((const float *)in[2].data)[o] * gain
-                       : ((const float *)in[2].data)[o];
+    int8_t *q = p->q + o * depth(p);
+    p->weights->scale[o] = ls_int8_row(p->weights->from + o * depth(p), depth(p), q, &p->weights->sum[o]);
+    for (int64_t g = 0; g < p->of.runs * p->of.groups; g++) {
+      char *to =
+          p->weights->w + ((o / lanes * p->of.runs * p->of.groups + g) * lanes + o % lanes) * GROUP_BYTES;
+      const int64_t first = g % p->of.groups * each, run = g / p->of.groups;
+      for (int k = 0; k < each; k++) {
+        const int16_t one = first + k < p->run_values ? q[run * p->run_values + first + k] : 0;
+        if (p->simd->value_bytes == 1)
+          to[k] = (char)one;
+        else
+          memcpy(to + 2 * k, &one, sizeof one);
+      }
+    }
   }
 }
 
-static void round_values(const void *arg, int64_t begin, int64_t end) {
-  const product_t *p = arg;
-  const float *x = p->args->in[0].data, inverse = 1 / p->scale, zero = (float)p->zero;
-  for (int64_t i = begin; i < end; i++)
-    p->x[i] = ls_int8_value(x[i], inverse, zero);
+static size_t weight_bytes(const product_t *p) {
+  return (size_t)(padded_outputs(p) * p->of.runs * p->of.groups * GROUP_BYTES);
 }
 
-static void lay_out(const product_t *p, int64_t begin, int64_t end, uint8_t *to) {
+/* Behind each other in memory of vector_bytes each: w, scale, sum. */
+static void place_weights(ls_cpu_rounded_t *r, const product_t *p, char *room) {
+  const size_t vector = aligned((size_t)padded_outputs(p) * sizeof(float));
+  r->w = room;
+  r->scale = (float *)(room += aligned(weight_bytes(p)));
+  r->sum = (int32_t *)(room + vector);
+}
+
+/* The weights of this product, of the epoch in which they were rounded. NULL: memory is short. */
+static ls_cpu_rounded_t *find_kept(ls_cpu_device_t *cpu, const product_t *p, const float *from,
+                                   size_t bytes) {
+  ls_cpu_rounded_t *r = cpu->rounded;
+  while (r && !(r->from == from && r->outputs == p->v.o && r->runs == p->of.runs &&
+                r->run_values == p->run_values))
+    r = r->next;
+  if (r) return r;
+  char *block = ls_alloc(cpu->host.base.ctx, aligned(sizeof *r) + bytes);
+  if (!block) return NULL;
+  r = (ls_cpu_rounded_t *)block;
+  *r = (ls_cpu_rounded_t){
+      cpu->rounded, from, p->v.o, p->of.runs, p->run_values, cpu->host.base.epoch - 1, 0, 0, 0};
+  place_weights(r, p, block + aligned(sizeof *r));
+  return cpu->rounded = r;
+}
+
+void ls_cpu_int8_close(ls_cpu_device_t *cpu) {
+  for (ls_cpu_rounded_t *r = cpu->rounded, *next; r; r = next) {
+    next = r->next;
+    ls_free(r);
+  }
+}
+
+/* ---- values ---- */
+
+static void fill(char *to, int64_t count, int64_t value_bytes, uint8_t with) {
+  const int16_t wide = with;
+  if (value_bytes == 1)
+    memset(to, with, (size_t)count);
+  else
+    for (int64_t i = 0; i < count; i++)
+      memcpy(to + 2 * i, &wide, sizeof wide);
+}
+
+static void round_rows(const void *arg, int64_t begin, int64_t end) {
+  const product_t *p = arg;
   const ls_window_t *v = &p->v;
-  for (int64_t r = begin; r < end; r++)
-    for (int64_t k = 0; k < v->kh * v->kw; k++, to += v->c) {
-      int64_t y = r / v->ow % v->oh * v->sh - v->top + k / v->kw * v->dh;
-      int64_t z = r % v->ow * v->sw - v->left + k % v->kw * v->dw;
-      if (y < 0 || y >= v->h || z < 0 || z >= v->w)
-        memset(to, p->zero, (size_t)v->c);
-      else
-        memcpy(to, p->x + ((r / (v->oh * v->ow) * v->h + y) * v->w + z) * v->c, (size_t)v->c);
+  const int64_t each = p->simd->value_bytes, width = v->w * v->c;
+  for (int64_t i = begin; i < end; i++) {
+    char *to = p->x + i * p->row_bytes;
+    const int64_t y = i % p->height - v->top;
+    if (y < 0 || y >= v->h) {
+      fill(to, p->row_bytes / each, each, (uint8_t)p->zero);
+      continue;
     }
+    fill(to, v->left * v->c, each, (uint8_t)p->zero);
+    to += v->left * v->c * each;
+    p->simd->round(width, (const float *)p->args->in[0].data + (i / p->height * v->h + y) * width, p->inverse,
+                   p->zero, to);
+    fill(to + width * each, v->right * v->c, each, (uint8_t)p->zero);
+  }
 }
 
-static void products(const void *arg, int64_t part, int64_t parts) {
-  const product_t *p = arg;
-  for (; part < parts; part++) {
-    int32_t *acc = (int32_t *)(p->room + (size_t)part * p->each);
-    uint8_t *laid = (uint8_t *)acc + aligned((size_t)(p->block * p->v.o) * sizeof *acc);
-    int64_t begin, end;
-    ls_pool_share(p->positions, 16, (int)part, (int)p->parts, &begin, &end);
-    for (int64_t r = begin; r < end; r += p->block) {
-      int64_t rows = end - r < p->block ? end - r : p->block;
-      if (!p->plain) lay_out(p, r, r + rows, laid);
-      ls_cpu_gemm_int8(rows, p->v.o, p->depth, p->plain ? p->x + r * p->depth : laid, p->w, acc);
-      float *y = (float *)p->args->out[0].data + r * p->v.o;
-      for (int64_t i = 0; i < rows; i++)
-        for (int64_t o = 0; o < p->v.o; o++)
-          y[i * p->v.o + o] = (float)(acc[i * p->v.o + o] - p->zero * p->sum[o]) * p->factor[o] + p->shift[o];
-    }
+/* ---- products ---- */
+
+static void block(const product_t *p, int64_t row, int64_t rows, int64_t begin, int64_t end) {
+  const ls_window_t *v = &p->v;
+  const char *x[BLOCK_ROWS];
+  int64_t column = row % v->ow, line = row / v->ow % v->oh, image = row / (v->ow * v->oh);
+  for (int64_t r = 0; r < rows; r++) {
+    x[r] = p->x + (image * p->height + line * v->sh) * p->row_bytes + column * v->sw * p->value_bytes;
+    if (++column < v->ow) continue;
+    column = 0;
+    if (++line < v->oh) continue;
+    line = 0;
+    image++;
   }
+  p->simd->product(&p->of, rows, x, begin, end, (float *)p->args->out[0].data + row * v->o);
+}
+
+static void products(const void *arg, int64_t begin, int64_t end) {
+  const product_t *p = arg;
+  const int64_t first = p->by_outputs ? 0 : begin, last = p->by_outputs ? positions(p) : end;
+  for (int64_t row = first; row < last; row += BLOCK_ROWS)
+    block(p, row, last - row < BLOCK_ROWS ? last - row : BLOCK_ROWS, p->by_outputs ? begin : 0,
+          p->by_outputs ? end : p->v.o);
+}
+
+/* Of each output, from the scale of its weights and what the op adds. */
+static void take_vectors(const product_t *p, float scale, int32_t *start, float *factor, float *shift) {
+  const ls_tensor_t *in = p->args->in;
+  const bool norm = p->args->in_count > 3;
+  for (int64_t o = 0; o < p->v.o; o++) {
+    float gain = norm ? ((const float *)in[3].data)[o] * ((const float *)in[4].data)[o] : 1;
+    start[o] = -(int32_t)p->zero * p->weights->sum[o];
+    factor[o] = scale * p->weights->scale[o] * gain;
+    shift[o] = norm ? ((const float *)in[5].data)[o] - ((const float *)in[2].data)[o] * gain
+                    : ((const float *)in[2].data)[o];
+  }
+}
+
+/* A window's runs: rows of it, or with dilation its elements. */
+static void take_runs(product_t *p, int64_t *run) {
+  const ls_window_t *v = &p->v;
+  const int64_t across = p->of.runs / v->kh;
+  for (int64_t i = 0; i < p->of.runs; i++)
+    run[i] = i / across * v->dh * p->row_bytes + i % across * v->dw * p->value_bytes;
 }
 
 static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const ls_window_t *v) {
-  product_t p = {.v = *v, .args = args, .depth = v->kh * v->kw * v->c, .positions = v->n * v->oh * v->ow};
-  p.scale = (float)args->attrs->f[0];
-  p.zero = (int)args->attrs->f[1];
-  p.plain = v->kh * v->kw == 1 && v->sh == 1 && v->sw == 1 && !v->top && !v->left && !v->bottom && !v->right;
-  p.block = BLOCK_BYTES / p.depth < BLOCK_ROWS ? BLOCK_ROWS : BLOCK_BYTES / p.depth;
-  if (p.block > p.positions) p.block = p.positions;
-  p.parts = ls_cpu_parts(stream, work_of(&p));
-  const size_t outputs = (size_t)v->o, values = (size_t)ls_shape_count(&args->in[0].shape);
-  const size_t weights = aligned(outputs * (size_t)p.depth), vector = aligned(outputs * sizeof(float));
-  p.each = aligned((size_t)(p.block * v->o) * sizeof(int32_t)) +
-           (p.plain ? 0 : aligned((size_t)(p.block * p.depth)));
-  char *room = ls_cpu_room(stream, weights + 3 * vector + aligned(values) + (size_t)p.parts * p.each);
+  ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
+  const float scale = (float)args->attrs->f[0];
+  product_t p = {
+      .simd = cpu->int8, .args = args, .v = *v, .inverse = 1 / scale, .zero = (float)args->attrs->f[1]};
+  const int each = p.simd->value_bytes;
+  p.height = v->h + v->top + v->bottom;
+  p.value_bytes = v->c * each;
+  p.row_bytes = (v->w + v->left + v->right) * p.value_bytes;
+  p.run_values = v->dw == 1 ? v->kw * v->c : v->c;
+  p.of.runs = v->dw == 1 ? v->kh : v->kh * v->kw;
+  p.of.groups = (p.run_values * each + GROUP_BYTES - 1) / GROUP_BYTES;
+  p.of.outputs = v->o;
+  const size_t vector = aligned((size_t)padded_outputs(&p) * sizeof(float));
+  const size_t weights = aligned(weight_bytes(&p)) + 2 * vector,
+               runs = aligned((size_t)p.of.runs * sizeof *p.of.run);
+  const size_t q = aligned((size_t)(v->o * depth(&p)));
+  const bool lasting = args->lasting & 1 << 1;
+  ls_cpu_rounded_t now = {.from = args->in[1].data}, *kept = NULL;
+  if (lasting && !(kept = find_kept(cpu, &p, now.from, weights))) return LS_ERR_MEMORY;
+  char *room = ls_cpu_room(stream, 3 * vector + runs + q + (lasting ? 0 : weights) +
+                                       (size_t)(v->n * p.height * p.row_bytes) + GROUP_BYTES);
   if (!room) return LS_ERR_MEMORY;
-  p.w = (int8_t *)room;
-  p.factor = (float *)(room += weights);
-  p.shift = (float *)(room += vector);
-  p.sum = (int32_t *)(room += vector);
-  p.x = (uint8_t *)(room += vector);
-  p.room = room + aligned(values);
-  ls_cpu_loop(stream, v->o, 1, LS_CPU_BYTES(v->o * p.depth * 12), round_weights, &p);
-  ls_cpu_loop(stream, (int64_t)values, ALIGN, LS_CPU_BYTES((int64_t)values * 8), round_values, &p);
-  ls_cpu_library_loop(stream, p.parts, 1, work_of(&p), products, &p);
+  int32_t *start = (int32_t *)room;
+  float *factor = (float *)(room += vector), *shift = (float *)(room += vector);
+  int64_t *offsets = (int64_t *)(room += vector);
+  p.q = (int8_t *)(room += runs);
+  room += q;
+  if (!lasting) place_weights(&now, &p, room);
+  p.x = room + (lasting ? 0 : weights);
+  p.weights = kept ? kept : &now;
+  if (!kept || kept->epoch != cpu->host.base.epoch)
+    ls_cpu_loop(stream, v->o, 1, LS_CPU_BYTES(v->o * depth(&p) * 12), round_weights, &p);
+  if (kept) kept->epoch = cpu->host.base.epoch;
+  take_vectors(&p, scale, start, factor, shift);
+  take_runs(&p, offsets);
+  p.of.w = p.weights->w;
+  p.of.run = offsets;
+  p.of.start = start;
+  p.of.factor = factor;
+  p.of.shift = shift;
+  p.by_outputs = positions(&p) < v->o;
+  ls_cpu_loop(stream, v->n * p.height, 1, LS_CPU_BYTES(v->n * v->h * v->w * v->c * 8), round_rows, &p);
+  ls_cpu_loop(stream, p.by_outputs ? v->o : positions(&p), p.by_outputs ? 2 * p.simd->lanes : BLOCK_ROWS,
+              LS_CPU_FLOPS(positions(&p) * v->o * depth(&p) / 2), products,
+              &p); /* four times as fast as f32 */
   return LS_OK;
 }
 

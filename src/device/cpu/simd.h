@@ -33,8 +33,28 @@ typedef struct {
   float *dgates_x, *dgates_h;      /* (n, t, gates h): of x, and of w_hh h; one tensor for an LSTM */
 } ls_simd_chain_t;
 
+/* Products of 8-bit integers (int8.c). Values of x and weights are bytes or have 16 bits, and lie in groups of 4 bytes. */
+typedef struct {
+  int64_t runs, groups; /* of a window: runs of values that lie one behind the other, and groups of each */
+  const int64_t *run;   /* (runs) bytes from the window's first value */
+  const void *w; /* (outputs / lanes, runs, groups, lanes) groups; what is behind the last output is any */
+  const int32_t *start;        /* (outputs, rounded up to lanes) with what a sum begins */
+  const float *factor, *shift; /* likewise: y = sum factor + shift */
+  int64_t outputs;
+} ls_simd_int8_product_t;
+typedef struct {
+  int value_bytes, lanes;
+  /* ls_int8_value of each. */
+  void (*round)(int64_t count, const float *x, float inverse, float zero, void *to);
+  /* Outputs begin (a multiple of lanes) to end of y (rows, outputs), whose windows begin at x (rows). Reads up to 3 bytes behind
+   * each run. */
+  void (*product)(const ls_simd_int8_product_t *p, int64_t rows, const char *const *x, int64_t begin,
+                  int64_t end, float *y);
+} ls_simd_int8_t;
+
 typedef struct {
   const char *name;
+  const ls_simd_int8_t *int8;
 
   /* Products for few rows, where libraries are slow: each streams the weights once.
    * nt: y[r][c] = sum_k x[r][k] w[c][k] + bias[c]        r < rows, begin <= c < end; bias may be NULL
@@ -137,6 +157,8 @@ typedef struct {
 
 /* The widest table that this CPU can run. */
 const ls_simd_t *ls_simd_pick(void);
+/* Its products of 8-bit integers, or those that have an instruction for them. */
+const ls_simd_int8_t *ls_simd_pick_int8(void);
 /* All tables that this CPU can run, for tests: widest first, NULL-terminated. */
 enum { LS_SIMD_MAX = 4 };
 void ls_simd_list(const ls_simd_t *list[LS_SIMD_MAX]);

@@ -13,8 +13,16 @@
 #include "device/cpu/simd_update.h"
 #include "device/cpu/simd_window.h"
 
+#define INT8(name) int8_##name
+#define INT8_TARGET
+#define INT8_DOT(sum, x, w) add_pairs(sum, x, w)
+typedef int16_t int8_value_t;
+#include "device/cpu/simd_int8.h"
+static const ls_simd_int8_t int8_table = {2, LANES, int8_round, int8_product};
+
 const ls_simd_t LS_SIMD_TABLE = {
     .name = LS_SIMD_NAME,
+    .int8 = &int8_table,
     .product_nt = product_nt,
     .product_nn = product_nn,
     .product_tn = product_tn,

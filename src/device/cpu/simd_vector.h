@@ -2,6 +2,7 @@
  * extensions (also in clang). No include guard is needed beyond one per program file. */
 #include "base/half.h"
 #include "device/cpu/simd.h"
+#include "device/int8.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,6 +23,7 @@ enum { LANES = LS_VECTOR_BYTES / 4 };
 typedef float vec_t __attribute__((vector_size(LS_VECTOR_BYTES)));
 typedef int32_t veci_t __attribute__((vector_size(LS_VECTOR_BYTES)));
 typedef float vec_mem_t __attribute__((vector_size(LS_VECTOR_BYTES), aligned(4), may_alias));
+typedef int32_t veci_mem_t __attribute__((vector_size(LS_VECTOR_BYTES), aligned(4), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -60,6 +62,19 @@ INLINE vec_t all_lanes(float x) {
   return (vec_t)_mm256_set1_ps(x);
 #else
   return (vec_t){x, x, x, x};
+#endif
+}
+
+/* sum + a b of both halves of a lane, integers of 16 bits. */
+INLINE veci_t add_pairs(veci_t sum, veci_t a, veci_t b) {
+#if LS_VECTOR_BYTES == 64
+  return sum + (veci_t)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif LS_VECTOR_BYTES == 32
+  return sum + (veci_t)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif defined(__x86_64__)
+  return sum + (veci_t)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#else
+  return sum + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
 #endif
 }
 

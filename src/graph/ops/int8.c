@@ -121,6 +121,8 @@ static const ls_op_case_t linear_cases[] = {
     CASE("odd", X(3, 5), X(7, 5), VECTOR(7), WINDOW(0)),
     CASE("positions", X(2, 9, 70), X(33, 70), VECTOR(33), WINDOW(0)),
     CASE("many", X(130, 257), X(65, 257), VECTOR(65), WINDOW(0)),
+    CASE("a row, many outputs", X(1, 301), X(205, 301), VECTOR(205), WINDOW(0)),
+    CASE("few rows", X(7, 64), X(96, 64), VECTOR(96), WINDOW(0)),
     CASE("clipped", LS_CASE_F32(-3, 3, 9, 64), X(16, 64), VECTOR(16), .f = {1.0 / 255, 0}),
 };
 static const ls_op_case_t conv_cases[] = {
