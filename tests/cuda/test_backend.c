@@ -94,6 +94,32 @@ static void copies_go_every_way(void **state) {
   free_device(y);
 }
 
+/* Pinned memory, which kernels reach: few words, more, and what is no whole number of words or begins at none. */
+static void pinned_memory_is_copied(void **state) {
+  (void)state;
+  enum { BYTES = 8192, AWAY = 3 };
+  static const size_t sizes[] = {4, 64, 320, 1000, 1001, 4096, 4100, BYTES - AWAY};
+  void *from, *to, *between;
+  assert_int_equal(backend->buffer->alloc(device, LS_MEM_HOST, BYTES, &from), LS_OK);
+  assert_int_equal(backend->buffer->alloc(device, LS_MEM_HOST, BYTES, &to), LS_OK);
+  assert_int_equal(backend->buffer->alloc(device, LS_MEM_DEVICE, BYTES, &between), LS_OK);
+  for (int i = 0; i < BYTES; i++)
+    ((unsigned char *)from)[i] = (unsigned char)(i * 7 + i / 256);
+  for (int k = 0; k < LS_COUNT(sizes); k++)
+    for (int away = 0; away <= AWAY; away += AWAY) {
+      memset(to, 0xff, BYTES);
+      assert_int_equal(backend->stream->copy(a, (char *)between + away, (char *)from + away, sizes[k]),
+                       LS_OK);
+      assert_int_equal(backend->stream->copy(a, (char *)to + away, (char *)between + away, sizes[k]), LS_OK);
+      assert_int_equal(backend->stream->sync(a, 0), LS_OK);
+      assert_memory_equal((char *)to + away, (char *)from + away, sizes[k]);
+      if (away + sizes[k] < BYTES) assert_int_equal(((unsigned char *)to)[away + sizes[k]], 0xff);
+    }
+  backend->buffer->free(device, LS_MEM_HOST, from);
+  backend->buffer->free(device, LS_MEM_HOST, to);
+  backend->buffer->free(device, LS_MEM_DEVICE, between);
+}
+
 /* With access to it, and again: a second time changes nothing. */
 static void another_gpu_is_reached(void **state) {
   (void)state;
@@ -401,6 +427,7 @@ int main(void) {
       cmocka_unit_test(memory_is_aligned_and_zero),
       cmocka_unit_test(too_much_memory_is_refused),
       cmocka_unit_test(copies_go_every_way),
+      cmocka_unit_test(pinned_memory_is_copied),
       cmocka_unit_test(another_gpu_is_reached),
       cmocka_unit_test(events_order_streams),
       cmocka_unit_test(host_calls_run_in_order_and_errors_stick),
