@@ -189,6 +189,7 @@ static ls_status_t decode(job_t *j) {
 
 static void print_result(const job_t *j) {
   const char *output = j->args->operand[1], *type = j->dtype == LS_U16 ? "u16" : "i32";
+  const char *const *given = j->args->extra;
   int64_t size = ls_tokenizer_size(j->tokenizer);
   if (!strcmp(output, "-")) return;
   if (j->args->json)
@@ -198,6 +199,9 @@ static void print_result(const job_t *j) {
   else
     cli_print("  %-12s %s (%s)\n  %-12s %s\n  %-12s %s tokens\n  %-12s %s\n", "tokens", cli_count(j->tokens),
               type, "text", cli_bytes(j->bytes), "vocabulary", cli_count(size), "output", cli_shown(output));
+  if (!j->args->json && !given[EXTRA_DECODE])
+    cli_print("  %-12s data: {kind: text, path: %s, tokens: %s}\n", "to train", cli_shown(output),
+              given[EXTRA_HEADER] ? "auto" : type);
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {

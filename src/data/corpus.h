@@ -53,7 +53,8 @@ int64_t ls_corpus_bytes(const ls_corpus_t *corpus);
 /* What the view of a file most likely holds: a ls_tokens_t that is neither auto nor bytes. */
 int ls_corpus_guess(const ls_corpus_file_t *file);
 /* Numbers of that dtype in the view of a file, with or without llm.c's header. What looks like a header of another
- * version is read as tokens, with a warning, if the user has `chosen` the dtype, else LS_ERR_UNSUPPORTED. LS_ERR_DATA. */
+ * version is read as tokens, with a warning, if the user has `chosen` the dtype, else LS_ERR_UNSUPPORTED. LS_ERR_DATA: also
+ * u16 that nobody has chosen, and that look like halves of i32. */
 ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, bool chosen, ls_corpus_file_t *file);
 /* That header: u16 or i32. */
 enum { LS_CORPUS_HEADER_BYTES = 1024 };

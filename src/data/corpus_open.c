@@ -62,6 +62,17 @@ int ls_corpus_guess(const ls_corpus_file_t *f) {
 
 /* ---- token files ---- */
 
+/* Whether u16 read in that order are most likely halves of i32: those in odd places, which would be the upper halves, are
+ * far smaller than the others. */
+static bool are_halves(const uint16_t *token, size_t count) {
+  enum { LOOKED_AT = 1 << 20, UPPER_MAX = 255 };
+  uint16_t most[2] = {0, 0};
+  if (count % 2 != 0) return false;
+  for (size_t i = 0; i < count && i < LOOKED_AT && most[1] <= UPPER_MAX; i++)
+    if (token[i] > most[i % 2]) most[i % 2] = token[i];
+  return most[1] == 0 ? most[0] > 0 : most[1] <= UPPER_MAX && most[0] / (UPPER_MAX + 1) > most[1];
+}
+
 ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, bool chosen, ls_corpus_file_t *f) {
   llmc_t header;
   ls_dtype_t found;
@@ -97,7 +108,12 @@ ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, bool chosen, ls_c
                    f->view.size - skip, one);
   f->tokens = f->view.bytes + skip;
   f->count = (int64_t)((f->view.size - skip) / one);
-  return LS_OK;
+  if (chosen || skip > 0 || dtype != LS_U16 || !are_halves(f->tokens, (size_t)f->count)) return LS_OK;
+  return ls_fail(
+      ctx, LS_ERR_DATA,
+      "%s: it has no header that says how wide its tokens are, and looks like tokens of 32 bits, not of "
+      "16: set data.tokens, or --type, to i32, or to u16 if it holds u16",
+      f->path);
 }
 
 /* The first token that is not below `limit`, as i32 values are compared without sign; `count` if there is none. */
@@ -130,6 +146,20 @@ static const char *narrowest(const ls_data_want_t *want, int64_t *units) {
   bool embedding = want->ids > 0 && want->ids < want->outputs;
   *units = embedding ? want->ids : want->outputs;
   return embedding ? "embedding" : "last layer";
+}
+
+/* Files without a header hold u16 by their name alone, which a large vocabulary does not fit. */
+static ls_status_t check_width(reader_t *r) {
+  const ls_corpus_file_t *f = &r->corpus->file[0];
+  llmc_t header;
+  ls_dtype_t dtype;
+  int64_t limit;
+  const char *part = narrowest(r->want, &limit);
+  if (limit <= UINT16_MAX + 1 || read_header(&f->view, &header, &dtype) != LLMC_NONE) return LS_OK;
+  return ls_fail(r->ctx, LS_ERR_DATA,
+                 "%s: it has no header that says how wide its tokens are, and the model's %s has %" PRId64
+                 " units, more than 16 bits count: set data.tokens to i32, or to u16 if the file holds u16",
+                 f->path, part, limit);
 }
 
 static ls_status_t check_numbers(reader_t *r, const ls_corpus_file_t *f) {
@@ -279,7 +309,7 @@ static ls_status_t take_files(reader_t *r, const ls_data_config_t *config) {
     return status;
   }
   s->dtype = dtypes[r->tokens];
-  ls_status_t status = LS_OK;
+  ls_status_t status = config->tokens == LS_TOKENS_AUTO ? check_width(r) : LS_OK;
   for (int i = 0; i < s->files && status == LS_OK; i++) {
     ls_corpus_file_t *f = &s->file[i];
     f->tokens = f->view.bytes;

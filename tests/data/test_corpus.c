@@ -278,6 +278,46 @@ static void tokens_may_begin_like_another_header(void **state) {
   said_close(&said);
 }
 
+/* Tokens of 32 bits were read as twice as many of 16, in silence. */
+static void wide_tokens_are_never_read_as_narrow_ones(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  enum { WIDE = 70301 };
+  ls_data_want_t wide = want, narrow = want;
+  wide.outputs = WIDE;
+  narrow.outputs = 1 << 16;
+  const char *i32 = counting_file("wide.bin", LS_I32, "", 0, 65500, 100);
+  const char *small = counting_file("small.bin", LS_I32, "", 0, 0, 100);
+  const char *u16 = counting_file("narrow.bin", LS_U16, "", 0, 0, 100);
+  static const char zeros[200];
+  const char *zero = file_make("zero.bin", zeros, sizeof zeros);
+  const char *odd = file_make("odd.bin", "\1\0\0\0\1\0\0\0\1\0\0\0\1\0", 14);
+  for (int i = 0; i < 2; i++)
+    refused(
+        &said, (ls_data_config_t){.path = i ? u16 : i32}, wide, LS_ERR_DATA,
+        "the model's last layer has 70301 units, more than 16 bits count: set data.tokens to i32, or to u16");
+  for (int i = 0; i < 2; i++)
+    refused(&said, (ls_data_config_t){.path = i ? small : i32}, narrow, LS_ERR_DATA,
+            "looks like tokens of 32 bits, not of 16: set data.tokens, or --type, to i32, or to u16");
+  const struct {
+    const char *path;
+    int tokens;
+    const ls_data_want_t *want;
+    int64_t count;
+  } cases[] = {{i32, LS_TOKENS_I32, &wide, 100},     {i32, LS_TOKENS_U16, &narrow, 200},
+               {u16, LS_TOKENS_U16, &wide, 100},     {u16, LS_TOKENS_AUTO, &narrow, 100},
+               {zero, LS_TOKENS_AUTO, &narrow, 100}, {odd, LS_TOKENS_AUTO, &narrow, 7}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_dataset_t *d =
+        open_text(&said, (ls_data_config_t){.path = cases[i].path, .tokens = cases[i].tokens}, cases[i].want);
+    assert_int_equal(d->corpus->file[0].count, cases[i].count);
+    ls_dataset_close(d);
+  }
+  files_remove();
+  said_close(&said);
+}
+
 static void what_cannot_be_read_is_refused(void **state) {
   (void)state;
   said_t said;
@@ -437,6 +477,7 @@ int main(void) {
       cmocka_unit_test(random_windows_are_a_function_of_seed_and_position),
       cmocka_unit_test(characters_are_numbered_in_order),
       cmocka_unit_test(tokens_may_begin_like_another_header),
+      cmocka_unit_test(wide_tokens_are_never_read_as_narrow_ones),
       cmocka_unit_test(what_cannot_be_read_is_refused),
       cmocka_unit_test(packed_text_is_unpacked),
       cmocka_unit_test(memory_may_run_out),

@@ -53,6 +53,9 @@ awk 'BEGIN { printf "["; for (i = 32; i < 65534; i++) if (i < 55296 || i > 57343
   for (i = 0; i < 4096; i++) printf "\"\\ud8%02x\\udc%02x\",", 64 + int(i / 256), i % 256; print "\"\\n\"]" }' >wide.json
 "$program" tokenize fox.txt wide.bin --vocabulary wide.json >out
 grep -q '(i32)' out || fail "tokens of a large vocabulary: $(cat out)"
+grep -q 'data: {kind: text, path: wide.bin, tokens: i32}' out || fail "the section to write: $(cat out)"
+expect 4 'wide.bin: it has no header .*: set data.tokens, or --type, to i32' check c.yaml --set data.path=wide.bin
+expect 4 'bytes.bin: it has no header .*: set data.tokens, or --type, to i32' tokenize bytes.bin - --bytes --decode
 "$program" tokenize wide.bin - --vocabulary wide.json --decode | cmp - fox.txt || fail "i32 tokens are read as u16"
 # words of characters: a blank goes in front of the text, and decoding takes it away; bytes stand for a character without a token
 cat >pieces.json <<'J'
