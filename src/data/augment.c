@@ -38,8 +38,8 @@ ls_picture_t ls_augment_part(const ls_picture_t *p, double least, uint64_t seed,
 static void move_row(const ls_augment_t *a, int64_t shift, bool flip, const uint8_t *from, uint8_t *to) {
   int64_t width = a->width, last = width - 1 + shift, bytes = (int64_t)a->pixel_bytes;
   int64_t begin = flip ? shift : -shift, end = width + begin;
-  if (begin < 0) begin = 0;
-  if (end > width) end = width;
+  begin = begin < 0 ? 0 : begin > width ? width : begin; /* a shift may be wider than the image */
+  end = end > width ? width : end < begin ? begin : end;
   memset(to, 0, (size_t)(begin * bytes));
   memset(to + end * bytes, 0, (size_t)((width - end) * bytes));
   switch (flip ? bytes : 0) {

@@ -523,6 +523,50 @@ static void shifts_and_flips_are_what_they_say(void **state) {
   }
 }
 
+/* Padding beyond the image moved parts of it, and zeros, over the memory around the sample. */
+static void padding_may_be_larger_than_the_image(void **state) {
+  (void)state;
+  enum { ROWS = 4, COLUMNS = 5, ROOM = ROWS * COLUMNS * 12, AROUND = 64 };
+  static const size_t pixels[] = {1, 3, 4, 12, 5};
+  static const int paddings[] = {4, 5, 6, 40};
+  uint8_t from[ROOM], to[AROUND + ROOM + AROUND], expect[AROUND + ROOM + AROUND];
+  for (size_t i = 0; i < sizeof from; i++)
+    from[i] = (uint8_t)(1 + i % 255);
+  for (int r = 0; r < 2 * LS_COUNT(pixels) * LS_COUNT(paddings); r++) {
+    const size_t bytes = pixels[r / 2 % LS_COUNT(pixels)], all = ROWS * COLUMNS * bytes;
+    const ls_augment_t a = {.height = ROWS,
+                            .width = COLUMNS,
+                            .pixel_bytes = bytes,
+                            .padding = paddings[r / 2 / LS_COUNT(pixels)],
+                            .flip = r % 2};
+    bool black = false, seen = false;
+    for (uint64_t position = 0; position < 2000; position++) {
+      bool known = false;
+      memset(to, 0x7b, sizeof to);
+      ls_augment_copy(&a, true, 7, position, from, COLUMNS * bytes, to + AROUND);
+      for (int k = 0; k < 2 * 9 * 11 && !known; k++) { /* shifts by -4 to 4 rows and -5 to 5 columns */
+        const int flip = k / 99, down = k / 11 % 9 - ROWS, right = k % 11 - COLUMNS;
+        memset(expect, 0x7b, sizeof expect);
+        memset(expect + AROUND, 0, all);
+        for (int y = 0; y < ROWS; y++)
+          for (int x = 0; x < COLUMNS; x++) {
+            const int sy = y + down, sx = (flip ? COLUMNS - 1 - x : x) + right;
+            if (sy < 0 || sy >= ROWS || sx < 0 || sx >= COLUMNS) continue;
+            memcpy(expect + AROUND + (size_t)(y * COLUMNS + x) * bytes,
+                   from + (size_t)(sy * COLUMNS + sx) * bytes, bytes);
+          }
+        known = memcmp(to, expect, sizeof to) == 0;
+        if (known && (abs(down) == ROWS || abs(right) == COLUMNS))
+          black = true;
+        else if (known)
+          seen = true;
+      }
+      assert_true(known);
+    }
+    assert_true(black && seen);
+  }
+}
+
 /* Bytes of images that were in memory already. */
 static void images_in_memory_are_shifted_too(void **state) {
   (void)state;
@@ -661,6 +705,7 @@ int main(void) {
                                      cmocka_unit_test(random_parts_lie_inside),
                                      cmocka_unit_test(random_parts_are_distributed_as_torchvisions),
                                      cmocka_unit_test(shifts_and_flips_are_what_they_say),
+                                     cmocka_unit_test(padding_may_be_larger_than_the_image),
                                      cmocka_unit_test(images_in_memory_are_shifted_too),
                                      cmocka_unit_test(labels_always_have_a_value),
                                      cmocka_unit_test(a_file_that_vanishes_ends_the_run),
