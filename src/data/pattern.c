@@ -61,18 +61,18 @@ static const struct {
                {'t', "\\t"},
                {'f', "\\f"}};
 
-/* \p{L}: as it is; \p{Han}: a script. Since 10.40 PCRE2 means script extensions by a plain name. */
+/* \p{L}, \p{Alphabetic}: as they are; \p{Han}: a script. Since 10.40 PCRE2 means script extensions by a plain name. */
 static void put_property(rewrite_t *r) {
   static const char categories[] = " C Cc Cf Cn Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf "
-                                   "Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs ";
+                                   "Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs Alphabetic White_Space ";
   const char *name = r->at + (r->at[2] == '{' ? 3 : 2);
   size_t bytes = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_");
-  char word[16];
+  char word[24];
   if (r->at[2] != '{' || bytes == 0 || name[bytes] != '}') {
     r->why = "a property that is not \\p{NAME}";
     return;
   }
-  snprintf(word, sizeof word, " %.*s ", bytes <= 2 ? (int)bytes : 0, name);
+  snprintf(word, sizeof word, " %.*s ", bytes < sizeof word - 2 ? (int)bytes : 0, name);
   copy(r, 3);
   if (!strstr(categories, word) || word[1] == ' ') put(r, "sc:");
   copy(r, bytes + 1);

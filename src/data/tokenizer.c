@@ -27,6 +27,8 @@ void ls_tokenizer_close(ls_tokenizer_t *t) {
   ls_free(t->number);
   ls_bpe_release(&t->bpe);
   ls_cut_release(&t->cut);
+  for (int i = 0; i < LS_BESIDE_KINDS; i++)
+    ls_pattern_close(t->beside[i]);
   ls_arena_release(&t->arena);
   ls_free(t);
 }
@@ -138,7 +140,8 @@ ls_strings_t ls_tokenizer_list(const ls_tokenizer_t *t) {
 }
 
 bool ls_tokenizer_keeps(const ls_tokenizer_t *t) {
-  bool keeps = t->cut.prefix == LS_PREFIX_NONE && !t->cut.characters && !t->cut.nfc;
+  bool keeps =
+      t->cut.prefix == LS_PREFIX_NONE && !t->cut.characters && !t->cut.nfc && !t->beside[LS_BESIDE_SPACE];
   for (int i = 0; i < t->cut.stages; i++)
     if (t->cut.stage[i].drops) keeps = false;
   return keeps;
@@ -205,24 +208,54 @@ static ls_status_t encode_normalized(run_t *run, const ls_piece_t *piece) {
   return status;
 }
 
+/* Bytes of the character of this kind that begins at `at`, or with `before` ends there; 0: there is none. */
+static size_t beside(const run_t *run, int kind, const ls_piece_t *p, size_t at, bool before) {
+  size_t from = at, bytes, begin, end;
+  int32_t code;
+  if (before ? at == 0 : at == p->count) return 0;
+  while (before && ((unsigned char)p->bytes[--from] & 0xC0) == 0x80)
+    ;
+  bytes = ls_character(p->bytes + from, p->count - from, &code);
+  const char *why = ls_pattern_find(run->tokenizer->beside[kind], p->bytes + from, bytes, 0, &begin, &end);
+  return !why && begin == 0 ? bytes : 0;
+}
+
+/* The first of the list that counts in bytes[from ..), and where; NULL: none. */
+static const ls_added_t *next_added(const run_t *run, const ls_added_list_t *list, const ls_piece_t *p,
+                                    size_t from, size_t *at) {
+  for (size_t i = from; i < p->count; i++) {
+    const ls_added_t *a =
+        list->begins[(unsigned char)p->bytes[i]] ? added_at(list, p->bytes + i, p->count - i) : NULL;
+    if (!a) continue;
+    if (!a->word ||
+        !(beside(run, LS_BESIDE_WORD, p, i, true) || beside(run, LS_BESIDE_WORD, p, i + a->bytes, false))) {
+      *at = i;
+      return a;
+    }
+    i += a->bytes - 1; /* no other begins within it */
+  }
+  return NULL;
+}
+
 /* Added tokens of one list after the other, and the words of what is between them. */
 static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece) {
   if (list == LS_ADDED_LISTS) return ls_cut_words(&run->tokenizer->cut, piece, put_word, run);
-  const ls_added_list_t *of = &run->tokenizer->added[list];
   ls_status_t status = LS_OK;
-  for (size_t at = 0; at < piece->count && status == LS_OK;) {
-    const ls_added_t *added = NULL;
+  for (size_t at = 0, seek = 0; at < piece->count && status == LS_OK;) {
+    size_t begin = piece->count, end = begin;
+    const ls_added_t *added = next_added(run, &run->tokenizer->added[list], piece, seek, &begin);
+    if (added) end = seek = begin + added->bytes;
+    for (size_t space; added && added->left && begin > at; begin -= space)
+      if (!(space = beside(run, LS_BESIDE_SPACE, piece, begin, true))) break;
+    for (size_t space; added && added->right && end < piece->count; end += space)
+      if (!(space = beside(run, LS_BESIDE_SPACE, piece, end, false))) break;
     ls_piece_t part = *piece;
-    size_t end = at;
-    while (end < piece->count && !(of->begins[(unsigned char)piece->bytes[end]] &&
-                                   (added = added_at(of, piece->bytes + end, piece->count - end))))
-      end++;
     part.bytes += at;
     part.at += at;
-    part.count = end - at;
+    part.count = begin > at ? begin - at : 0;
     status = list == LS_ADDED_RAW ? encode_normalized(run, &part) : encode_piece(run, list + 1, &part);
     if (status == LS_OK && added) run->put(run->user, added->token);
-    at = end + (added ? added->bytes : 0);
+    at = end;
   }
   return status;
 }

@@ -152,11 +152,19 @@ static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab, const json_t *ad
   return LS_OK;
 }
 
+/* As Rust's regex has \w and \s. */
+static ls_status_t open_beside(ls_tokenizer_t *t, const ls_added_t *added) {
+  static const char *const patterns[LS_BESIDE_KINDS] = {
+      [LS_BESIDE_WORD] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D]", [LS_BESIDE_SPACE] = "\\s"};
+  const bool asks[LS_BESIDE_KINDS] = {
+      [LS_BESIDE_WORD] = added->word, [LS_BESIDE_SPACE] = added->left || added->right};
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_BESIDE_KINDS && status == LS_OK; i++)
+    if (asks[i] && !t->beside[i]) status = ls_pattern_open(t->ctx, t->owner, patterns[i], &t->beside[i]);
+  return status;
+}
+
 static ls_status_t take_one_added(ls_tokenizer_t *t, const json_t *vocab, const json_t *one) {
-  static const char *const features[] = {"single_word", "lstrip", "rstrip"};
-  for (int k = 0; k < LS_COUNT(features); k++)
-    if (is_set(one, features[k]))
-      return ls_tokenizer_unsupported(t->ctx, t->owner, "added token's option", features[k]);
   bool normalized = is_set(one, "normalized");
   if (normalized && t->cut.prefix == LS_PREFIX_ALWAYS)
     return ls_tokenizer_unsupported(t->ctx, t->owner, "added token's option", "normalized beside Prepend");
@@ -173,7 +181,11 @@ static ls_status_t take_one_added(ls_tokenizer_t *t, const json_t *vocab, const 
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: added token '%s' has number %" PRId32 ", which another one has",
                    t->owner, LS_SHOWN(text), id);
   ls_added_list_t *list = &t->added[normalized ? LS_ADDED_NORMALIZED : LS_ADDED_RAW];
-  list->v[list->count++] = (ls_added_t){text, strlen(text), id};
+  const ls_added_t added = {
+      text, strlen(text), id, is_set(one, "single_word"), is_set(one, "lstrip"), is_set(one, "rstrip")};
+  ls_status_t status = open_beside(t, &added);
+  if (status != LS_OK) return status;
+  list->v[list->count++] = added;
   list->begins[(unsigned char)*text] = true;
   *token = (ls_token_t){text, strlen(text)};
   return t->cut.characters ? take_characters(t, text, token) : LS_OK;

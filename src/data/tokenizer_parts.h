@@ -14,6 +14,8 @@ typedef struct {
   const char *text;
   size_t bytes;
   int32_t token;
+  bool word;        /* it counts only where no character of a word stands beside it */
+  bool left, right; /* it takes the white space in front of it, and behind it */
 } ls_added_t;
 
 typedef struct {
@@ -21,6 +23,9 @@ typedef struct {
   int count;
   bool begins[256]; /* a byte with which one of them begins */
 } ls_added_list_t;
+
+/* What stands beside an added token. */
+enum { LS_BESIDE_WORD, LS_BESIDE_SPACE, LS_BESIDE_KINDS };
 
 /* Added tokens are looked for in the text as it is, then in what the normalizer made of the rest. */
 enum { LS_ADDED_RAW, LS_ADDED_NORMALIZED, LS_ADDED_LISTS };
@@ -38,6 +43,7 @@ struct ls_tokenizer {
   ls_cut_t cut;
   ls_bpe_t bpe;
   ls_added_list_t added[LS_ADDED_LISTS];
+  ls_pattern_t *beside[LS_BESIDE_KINDS]; /* a character of each kind; NULL: no added token asks */
 };
 
 /* Room for the tokens 0 .. size - 1. LS_ERR_MEMORY. */

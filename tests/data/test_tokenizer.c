@@ -169,8 +169,6 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
       {"", "[]", "\"normalizer\": {\"type\": \"NFKC\"}, ", LS_ERR_UNSUPPORTED, "its normalizer is NFKC"},
       {"", "[]", "\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"▁\"}, ", LS_ERR_UNSUPPORTED,
        "its normalizer is Prepend without Replace"},
-      {"", "[]", "\"added_tokens\": [{\"id\": 9, \"content\": \"<m>\", \"lstrip\": true}], ",
-       LS_ERR_UNSUPPORTED, "added token's option is lstrip"},
       {"", "[]", "\"added_tokens\": [{\"id\": -1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
        "the number of token '<m>'"},
       {"", "[]", "\"added_tokens\": [{\"id\": 1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
