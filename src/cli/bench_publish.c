@@ -38,6 +38,26 @@ static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path
   return status;
 }
 
+static const bench_flag_t outputs[] = {BENCH_OUTPUT, BENCH_MARKDOWN, BENCH_HTML};
+
+static ls_status_t spare(const bench_t *b, const char *name, const char *path, const ls_config_t *config) {
+  const cli_input_t inputs[] = {{name, path}, {0}};
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
+    status = cli_file_spares(b->ctx, b->args->extra[outputs[i]], inputs, config);
+  return status;
+}
+
+static ls_status_t spare_config(const bench_t *b) {
+  ls_config_t *config;
+  if (!b->args->config) return LS_OK;
+  ls_status_t status = cli_config_load(b->ctx, b->args, b->args->sets, b->args->set_count, &config);
+  if (status != LS_OK) return status;
+  status = spare(b, "CONFIG", NULL, config);
+  ls_config_destroy(config);
+  return status;
+}
+
 enum { PLAN_BYTES_MAX = 64 << 20 };
 /* --plan FILE,FILE: a plan covers one configuration and batch, so a sweep may need several. */
 static ls_status_t read_plans(bench_t *b, const char *list) {
@@ -48,6 +68,8 @@ static ls_status_t read_plans(bench_t *b, const char *list) {
   for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK;
        path = strtok_r(NULL, ",", &state)) {
     json_t *plan = NULL;
+    status = spare(b, bench_flags[BENCH_PLAN].name, path, NULL);
+    if (status != LS_OK) break;
     status = ls_json_read(b->ctx, path, PLAN_BYTES_MAX, LS_ERR_DATA, "; not a plan of lockstep plan --json",
                           &plan);
     if (status == LS_OK && !json_is_array(json_object_get(plan, "candidates")))
@@ -61,8 +83,8 @@ static ls_status_t read_plans(bench_t *b, const char *list) {
 }
 
 ls_status_t bench_prepare(bench_t *b) {
-  static const bench_flag_t outputs[] = {BENCH_OUTPUT, BENCH_MARKDOWN, BENCH_HTML};
-  ls_status_t status = LS_OK;
+  ls_status_t status = spare(b, bench_flags[BENCH_FROM].name, b->args->extra[BENCH_FROM], NULL);
+  if (status == LS_OK) status = spare_config(b);
   for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
     if (b->args->extra[outputs[i]]) status = try_output(b->ctx, outputs[i], b->args->extra[outputs[i]]);
   static const bench_flag_t reports[] = {BENCH_STUDY, BENCH_MARKDOWN, BENCH_HTML};

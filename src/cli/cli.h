@@ -120,11 +120,16 @@ int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]);
 enum { CLI_EXIT_CODE_MAX = 130, CLI_EXIT_TEXT_BYTES = 256 };
 bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]);
 
-/* with_model.c: opens the configuration's model with the weights of the checkpoint (of the file `int8`, where it is not NULL), else of model.weights, uses it, and
- * closes everything. One process; the configured data are not read. rows: predicted at once, 0 = chosen. */
-ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, const char *int8, bool best, int64_t rows,
-                           ls_status_t (*use)(ls_ctx_t *ctx, const cli_args_t *args,
-                                              const ls_config_t *config, ls_trainer_t *trainer));
+/* with_model.c: opens the configuration's model with the weights of the checkpoint, else of model.weights, uses it, and
+ * closes everything. One process; the configured data are not read. */
+typedef struct {
+  ls_status_t (*use)(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config, ls_trainer_t *trainer);
+  const char *int8; /* a file of weights, in place of the checkpoint's; NULL: none */
+  bool best;
+  int64_t rows;               /* predicted at once; 0 = chosen */
+  const char *output, *input; /* the file to write, and one that is read besides; NULL: none */
+} cli_model_use_t;
+ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, const cli_model_use_t *use);
 
 /* manual.c: prints the source (scdoc) of a manual page: of the program (NULL), a command, or "config". False
  * when there is no such page. */
@@ -215,13 +220,22 @@ typedef struct {
  * ending of the path's name, in capitals or not, else 0. LS_ERR_ARGUMENT: none of them. */
 ls_status_t cli_file_format(ls_ctx_t *ctx, const char *path, const char *given, const char *const *names,
                             int *index);
-/* LS_ERR_ARGUMENT if the file `path`, for a result, is the one at `input`. */
-ls_status_t cli_file_not(ls_ctx_t *ctx, const char *path, const char *input);
 ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *file);
 ls_status_t cli_file_written(cli_file_t *file); /* reports what went wrong since the last call */
 /* Puts the file in its place if `status` is LS_OK, else takes it away; returns the first failure. Also after a
  * cli_file_open that failed. */
 ls_status_t cli_file_close(cli_file_t *file, ls_status_t status);
+
+/* out_spare.c: a result takes no place of what its command reads. Every command that writes a file asks before it begins. */
+typedef struct {
+  const char *name; /* of the flag that gives it; NULL ends a list */
+  const char *path; /* a file, all that match a pattern, or a folder of pictures; NULL or "-": none */
+} cli_input_t;
+/* LS_ERR_ARGUMENT, naming the file and what reads it, if a result at `path` would replace one of `inputs` (NULL: none), a file of
+ * the configuration or one that it names (NULL: none), or any file beside the manifest of a checkpoint. Links are followed.
+ * `path` NULL or "-", and what is no regular file yet, replaces nothing. */
+ls_status_t cli_file_spares(ls_ctx_t *ctx, const char *path, const cli_input_t *inputs,
+                            const ls_config_t *config);
 
 /* output.c */
 /* printf for tables: names and texts from outside come out without control characters (ls_text_plain).

@@ -65,9 +65,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                    "lockstep export: --output FILE is missing; see lockstep export --help");
   if (!strcmp(args->extra[EXTRA_OUTPUT], "-"))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep export writes a file: --output cannot be stdout");
-  ls_status_t status = cli_file_not(ctx, args->extra[EXTRA_OUTPUT], args->config);
-  if (status != LS_OK) return status;
-  return cli_with_model(ctx, args, NULL, args->extra[EXTRA_BEST] != NULL, 0, export);
+  return cli_with_model(ctx, args,
+                        &(cli_model_use_t){.use = export,
+                                           .best = args->extra[EXTRA_BEST] != NULL,
+                                           .output = args->extra[EXTRA_OUTPUT]});
 }
 
 const cli_command_t cli_export = {

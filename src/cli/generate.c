@@ -263,7 +263,8 @@ static ls_status_t generate(ls_ctx_t *ctx, const cli_args_t *args, const ls_conf
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  return cli_with_model(ctx, args, NULL, args->extra[EXTRA_BEST] != NULL, 1, generate);
+  return cli_with_model(
+      ctx, args, &(cli_model_use_t){.use = generate, .best = args->extra[EXTRA_BEST] != NULL, .rows = 1});
 }
 
 const cli_command_t cli_generate = {.name = "generate",

@@ -41,13 +41,6 @@ ls_status_t cli_file_format(ls_ctx_t *ctx, const char *path, const char *given, 
                  LS_SHOWN(word), ls_names_text(names, list));
 }
 
-ls_status_t cli_file_not(ls_ctx_t *ctx, const char *path, const char *input) {
-  struct stat a, b;
-  if (stat(path, &a) != 0 || stat(input, &b) != 0 || !S_ISREG(a.st_mode)) return LS_OK;
-  if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return LS_OK;
-  return ls_fail(ctx, LS_ERR_ARGUMENT, "%s is what is read: name another file for the result", path);
-}
-
 ls_status_t cli_file_written(cli_file_t *f) {
   if (!ferror(f->to)) return LS_OK;
   return f->to == stdout ? cli_output_lost(f->ctx) : ls_fail_errno(f->ctx, "%s: cannot be written", f->path);

@@ -115,11 +115,12 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (args->extra[EXTRA_INT8] && !args->checkpoint)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "--int8 needs --checkpoint DIR, which gives everything but the weights");
-  const char *output = args->extra[EXTRA_OUTPUT];
-  ls_status_t status = output ? cli_file_not(ctx, output, input) : LS_OK;
-  if (status == LS_OK && output) status = cli_file_not(ctx, output, args->config);
-  if (status != LS_OK) return status;
-  return cli_with_model(ctx, args, args->extra[EXTRA_INT8], args->extra[EXTRA_BEST] != NULL, 0, predict);
+  return cli_with_model(ctx, args,
+                        &(cli_model_use_t){.use = predict,
+                                           .int8 = args->extra[EXTRA_INT8],
+                                           .best = args->extra[EXTRA_BEST] != NULL,
+                                           .output = args->extra[EXTRA_OUTPUT],
+                                           .input = input});
 }
 
 const cli_command_t cli_predict = {

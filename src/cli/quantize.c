@@ -215,15 +215,14 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (!args->checkpoint || !output)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep quantize: %s is missing; see lockstep quantize --help",
                    output ? "--checkpoint DIR" : "--output FILE");
-  ls_status_t status = cli_file_not(ctx, output, args->config);
-  if (status == LS_OK)
-    status = cli_args_whole(ctx, &cli_quantize, args, EXTRA_SAMPLES, 1, 1 << 30, 1024, &samples);
+  ls_status_t status = cli_args_whole(ctx, &cli_quantize, args, EXTRA_SAMPLES, 1, 1 << 30, 1024, &samples);
   if (status == LS_OK) status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   q.config = config;
   *own = (model_t){.name = unpruned ? "pruned " : "", .checkpoint = args->checkpoint, .int8 = output};
   if (unpruned) q.model[0] = (model_t){.name = "unpruned ", .checkpoint = unpruned};
-  status = ls_world_open(ctx, config->parallel.deadline_s, &q.world);
+  status = cli_file_spares(ctx, output, NULL, config);
+  if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &q.world);
   if (status != LS_OK) goto config;
   if (ls_world_size(q.world) > 1)
     status = ls_fail(ctx, LS_ERR_ARGUMENT, "this command uses one process, but a launcher started %d",

@@ -125,6 +125,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   char *output = given ? ls_strdup(ctx, given) : ls_path_join(ctx, dir, "report.html");
   ls_status_t status = logs && output ? ls_viewer_open(ctx, dir, &view) : LS_ERR_MEMORY;
   if (status == LS_OK) status = cli_report_ready(ctx, "lockstep report", "");
+  if (status == LS_OK) status = cli_file_spares(ctx, given, NULL, NULL);
   view.seen = take;
   view.user = logs;
   if (status == LS_OK) status = ls_viewer_update(&view, &lines);

@@ -55,6 +55,20 @@ static ls_status_t check_args(ls_ctx_t *ctx, const cli_args_t *args) {
   return LS_OK;
 }
 
+/* Of the characters' list, which stands beside the tokens. */
+static const char *list_path(job_t *j) {
+  return ls_arena_printf(&j->arena, "%s.vocabulary.json", j->args->operand[1]);
+}
+
+static ls_status_t check_outputs(job_t *j) {
+  const cli_input_t inputs[] = {
+      {"INPUT", j->args->operand[0]}, {"--vocabulary", j->args->extra[EXTRA_VOCABULARY]}, {0}};
+  ls_status_t status = cli_file_spares(j->ctx, j->args->operand[1], inputs, NULL);
+  if (status == LS_OK && j->args->extra[EXTRA_CHARACTERS])
+    status = cli_file_spares(j->ctx, list_path(j), inputs, NULL);
+  return status;
+}
+
 /* ---- encoding ---- */
 
 static ls_status_t open_tokenizer(job_t *j) {
@@ -122,7 +136,7 @@ static ls_status_t put_header(job_t *j) {
 /* The list of characters, beside the tokens. */
 static ls_status_t save_list(job_t *j) {
   ls_strings_t list = ls_tokenizer_list(j->tokenizer);
-  const char *path = ls_arena_printf(&j->arena, "%s.vocabulary.json", j->out.path);
+  const char *path = list_path(j);
   json_t *array = json_array();
   for (int i = 0; i < list.count; i++)
     json_array_append_new(array, json_string(list.v[i]));
@@ -209,8 +223,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_arena_init(&j.arena, ctx);
   ls_status_t status = check_args(ctx, args);
   if (status == LS_OK) status = ls_files_find(&j.arena, args->operand[0], false, &j.inputs);
-  for (int i = 0; i < j.inputs.count && status == LS_OK; i++)
-    status = cli_file_not(ctx, args->operand[1], j.inputs.v[i]);
+  if (status == LS_OK) status = check_outputs(&j);
   if (status == LS_OK) status = open_tokenizer(&j);
   if (status == LS_OK) status = (args->extra[EXTRA_DECODE] ? decode : encode)(&j);
   if (status == LS_OK) print_result(&j);

@@ -181,7 +181,10 @@ static const cli_extra_t extra[] = {
     {NULL, NULL, NULL}};
 
 /* Before an earlier run is moved aside: the trace is written when everything is over. */
-static ls_status_t check_trace(ls_ctx_t *ctx, const char *path) {
+static ls_status_t check_trace(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config) {
+  const char *path = args->trace;
+  const cli_input_t inputs[] = {
+      {"--init", args->extra[EXTRA_INIT]}, {"--hosts", args->extra[EXTRA_HOSTS]}, {0}};
   char *dir = ls_path_parent(ctx, path);
   struct stat there;
   ls_status_t status = dir ? LS_OK : LS_ERR_MEMORY;
@@ -190,7 +193,7 @@ static ls_status_t check_trace(ls_ctx_t *ctx, const char *path) {
   else if (dir && access(dir, W_OK | X_OK) != 0)
     status = ls_fail(ctx, LS_ERR_IO, "--trace: %s cannot be written: %s: %s", path, dir, strerror(errno));
   ls_free(dir);
-  return status;
+  return status == LS_OK ? cli_file_spares(ctx, path, inputs, config) : status;
 }
 
 /* Creates a trainer, runs it, and again as often as a rung of safety asks for another micro-batch. */
@@ -237,7 +240,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
                                   .stuck = cli_messages_stuck,
                                   .stuck_user = args->messages};
   ls_train_report_t report;
-  ls_status_t status = args->trace && ls_world_rank(world) == 0 ? check_trace(ctx, args->trace) : LS_OK;
+  ls_status_t status = args->trace && ls_world_rank(world) == 0 ? check_trace(ctx, args, config) : LS_OK;
   if (args->trace) status = ls_comm_agree(world->comm, "looking at the trace's folder", status);
   if (status == LS_OK)
     status = run_trainer(ctx, world, config, args, &options, &hooks, &report);

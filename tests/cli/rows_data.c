@@ -196,6 +196,7 @@ FILES(vocabulary_pattern,
 FILES(vocabulary_cut, put_text("v.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0,");
       text_good())
 FILES(vocabulary_list, put_text("v.json", "[\"a\", \"b\"]"); text_good(); put("t.bin", "\0\0\1\0\2\0", 6))
+FILES(text_like_a_list, put_text("t.bin.vocabulary.json", "ab"))
 FILES(token_file_odd, put("t.bin", "abcde", 5))
 
 #define CSV_WITH(more) REAL "data: {kind: csv, path: d.csv, target: [y], " more "}\n"
@@ -325,6 +326,11 @@ const row_t rows_data[] = {
      .expect = {"takes one of"}},
     {"tokenize onto its input", USAGE, .args = "tokenize t.txt ./t.txt --bytes", .files = text_good,
      .expect = {"./t.txt is what is read"}},
+    {"tokenize onto its vocabulary", USAGE, .args = "tokenize t.txt ./v.json --vocabulary v.json",
+     .files = vocabulary_list, .expect = {"./v.json is what is read (--vocabulary): name another file"}},
+    {"tokenize with a list onto its input", USAGE,
+     .args = "tokenize t.bin.vocabulary.json t.bin --characters", .files = text_like_a_list,
+     .expect = {"t.bin.vocabulary.json is what is read (INPUT)"}},
     {"tokenize nothing", IO, .args = "tokenize none.txt t.bin --bytes",
      .expect = {"none.txt: cannot be opened: No such file or directory"}},
     {"tokenize with a model that is not BPE", UNSUPPORTED, .args = "tokenize t.txt t.bin --vocabulary v.json",

@@ -61,3 +61,28 @@ expect 6 "q.safetensors: of another model: it has no tensor 'layers.7.weight.int
 head -c 5000 q.safetensors >cut.safetensors
 expect 6 'cut.safetensors' predict c.yaml --checkpoint run --input in.csv --int8 cut.safetensors
 expect 5 'gone.safetensors' predict c.yaml --checkpoint run --input in.csv --int8 gone.safetensors
+
+# no result takes the place of what its command reads, or of a checkpoint's file
+set -- run/step-*
+cp -r "$1" kept && cp x.csv x.kept && cp -r run run.kept
+for file in model.safetensors manifest.json optim.safetensors; do
+  expect 2 "$1/$file is a file of a checkpoint: name another file" quantize c.yaml --checkpoint run --output "$1/$file"
+  expect 2 "$1/$file is a file of a checkpoint" export c.yaml --checkpoint run --output "$1/$file" --format safetensors
+  expect 2 "$1/$file is a file of a checkpoint" predict c.yaml --checkpoint run --input in.csv --output "$1/$file" --format csv
+  expect 2 "$1/$file is a file of a checkpoint" train c.yaml --trace "$1/$file"
+done
+ln -s "$1" to_run && ln -s "$PWD/$1/model.safetensors" to_model
+expect 2 'to_model is a file of a checkpoint' quantize c.yaml --checkpoint run --output to_model
+expect 2 'to_run/manifest.json is a file of a checkpoint' quantize c.yaml --checkpoint run --output to_run/manifest.json
+expect 2 'q.safetensors is what is read (--int8)' predict c.yaml --checkpoint run --input in.csv --int8 q.safetensors --output ./q.safetensors --format csv
+expect 2 'x.csv is what is read (data.path)' quantize c.yaml --checkpoint run --output x.csv
+expect 2 'x.csv is what is read (data.path)' train c.yaml --trace x.csv
+expect 2 'x.csv is what is read (data.path)' bench c.yaml --output x.csv
+expect 2 'f.safetensors is what is read (model.weights)' export c.yaml --set model.weights=f.safetensors --output f.safetensors
+expect 2 'f.safetensors is what is read (--init)' train c.yaml --init f.safetensors --trace f.safetensors
+sed '/^parallel/d' c.yaml >base.yaml
+printf 'base: base.yaml\nparallel: {backend: cpu}\n' >over.yaml
+expect 2 'base.yaml is what is read (the configuration)' export over.yaml --checkpoint run --output base.yaml --format safetensors
+diff -r "$1" kept >diff || fail "the checkpoint has changed: $(cat diff)"
+diff -r run run.kept >diff || fail "the run has changed: $(cat diff)"
+cmp x.csv x.kept && cmp q.safetensors again.safetensors || fail "what was read has changed"
