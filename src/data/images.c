@@ -45,22 +45,17 @@ static ls_status_t read_file(ls_ctx_t *ctx, const char *path, ls_room_t *room, s
 }
 
 ls_status_t ls_images_fit(ls_ctx_t *ctx, const ls_images_t *im, ls_batch_work_t *work, ls_picture_t *p) {
-  int height = im->height, width = im->width;
+  ls_scaled_part_t part = {im->height, im->width, 0, 0, im->height, im->width};
   if (im->resize > 0) { /* the longer side is cut off to whole pixels, as torchvision does */
     bool upright = p->height > p->width;
     int shorter = upright ? p->width : p->height, longer = upright ? p->height : p->width;
-    double scaled = (double)(im->resize * longer) / shorter;
-    if (scaled > INT32_MAX)
-      return ls_fail(ctx, LS_ERR_DATA, "a picture of %d x %d pixels is too long", p->width, p->height);
-    width = upright ? (int)im->resize : (int)scaled;
-    height = upright ? (int)scaled : (int)im->resize;
+    int64_t scaled = (int64_t)((double)(im->resize * longer) / shorter);
+    part.whole_width = upright ? im->resize : scaled;
+    part.whole_height = upright ? scaled : im->resize;
   }
-  ls_status_t status =
-      ls_picture_scale(ctx, p, (ls_scale_t)im->scale, height, width, &work->scratch, &work->scaled);
-  if (status != LS_OK) return status;
-  *p = ls_picture_part(p, (int)rint((p->height - im->height) / 2.0), (int)rint((p->width - im->width) / 2.0),
-                       im->height, im->width);
-  return LS_OK;
+  part.top = llrint((double)(part.whole_height - im->height) / 2.0);
+  part.left = llrint((double)(part.whole_width - im->width) / 2.0);
+  return ls_picture_scale_part(ctx, p, (ls_scale_t)im->scale, &part, &work->scratch, &work->scaled);
 }
 
 static size_t each_bytes(const ls_images_t *im) {

@@ -46,5 +46,15 @@ typedef enum { LS_SCALE_BILINEAR, LS_SCALE_BICUBIC } ls_scale_t;
  * LS_ERR_MEMORY. */
 ls_status_t ls_picture_scale(ls_ctx_t *ctx, ls_picture_t *picture, ls_scale_t scale, int height, int width,
                              ls_room_t *work, ls_room_t *room);
+/* The part of `height` x `width` pixels from (top, left) on, which lies inside, of a picture scaled to whole_height x
+ * whole_width. */
+typedef struct {
+  int64_t whole_height, whole_width, top, left;
+  int height, width;
+} ls_scaled_part_t;
+/* The same bits as scaling the whole and taking its part. Time and memory follow the part and the picture, not the whole,
+ * which may be of any size. LS_ERR_MEMORY. */
+ls_status_t ls_picture_scale_part(ls_ctx_t *ctx, ls_picture_t *picture, ls_scale_t scale,
+                                  const ls_scaled_part_t *part, ls_room_t *work, ls_room_t *room);
 
 #endif

@@ -105,6 +105,37 @@ static void scales_as_pillow_does(void **state) {
   ls_free(scaled.bytes);
 }
 
+/* What is cut out of a scaled picture has its bits, whatever is scaled: one side, both, none. */
+static void scales_parts_to_the_same_bits(void **state) {
+  (void)state;
+  static const int sizes[][2] = {{14, 18}, {5, 7},   {48, 64}, {11, 37},
+                                 {29, 9},  {29, 37}, {3, 100}, {400, 20}};
+  file_t f = read_picture("colour.png");
+  ls_room_t room = {0}, work[2] = {{0}}, scaled[2] = {{0}};
+  for (int i = 0; i < 4 * LS_COUNT(sizes); i++) {
+    const int channels = i % 2 ? 3 : 1, height = sizes[i / 4][0], width = sizes[i / 4][1];
+    const ls_scale_t scale = i / 2 % 2 ? LS_SCALE_BICUBIC : LS_SCALE_BILINEAR;
+    ls_picture_t p, whole;
+    assert_int_equal(ls_picture_decode(NULL, "p", f.bytes, f.size, channels, &room, &p), LS_OK);
+    whole = p;
+    assert_int_equal(ls_picture_scale(NULL, &whole, scale, height, width, &work[0], &scaled[0]), LS_OK);
+    for (int k = 0; k < 20; k++) {
+      const int top = k * 7 % height, left = k * 5 % width;
+      const ls_scaled_part_t part = {
+          height, width, top, left, 1 + k * 3 % (height - top), 1 + k * 11 % (width - left)};
+      ls_picture_t cut = p, expect = ls_picture_part(&whole, top, left, part.height, part.width);
+      assert_int_equal(ls_picture_scale_part(NULL, &cut, scale, &part, &work[1], &scaled[1]), LS_OK);
+      assert_true(cut.height == part.height && cut.width == part.width);
+      assert_int_equal(sum_of(&cut), sum_of(&expect));
+    }
+  }
+  ls_free(room.bytes);
+  for (int i = 0; i < 2; i++) {
+    ls_free(work[i].bytes);
+    ls_free(scaled[i].bytes);
+  }
+}
+
 static void refuses_damaged_files(void **state) {
   (void)state;
   static const struct {
@@ -137,8 +168,8 @@ static void refuses_damaged_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(decodes_as_pillow_does),
-                                     cmocka_unit_test(scales_as_pillow_does),
-                                     cmocka_unit_test(refuses_damaged_files)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(decodes_as_pillow_does), cmocka_unit_test(scales_as_pillow_does),
+      cmocka_unit_test(scales_parts_to_the_same_bits), cmocka_unit_test(refuses_damaged_files)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
