@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const double crop_area_unset = 0.08; /* as its option's row says */
+
 /* The bytes of one array: a .npy file, or a member of an archive. held_bytes: the peak. */
 static ls_status_t read_npy_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size,
                                   size_t *held_bytes) {
@@ -220,6 +222,25 @@ static ls_status_t check_columns(ls_ctx_t *ctx, const ls_source_t *train, const 
   return LS_OK;
 }
 
+/* Rows of validation files are like those of the training files, which go with the model: no other model takes both. */
+static ls_status_t check_rows(ls_ctx_t *ctx, const ls_source_t *train, const ls_source_t *held_out,
+                              bool pictures) {
+  char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
+  if (pictures && !ls_shape_equal(&train->features.row, &held_out->features.row))
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s: its pictures are %s, those of %s are %s: arrays of one dataset hold pictures of one "
+                   "size (data.kind: images takes files of any size)",
+                   held_out->feature_name, ls_shape_text(&held_out->features.row, a), train->feature_name,
+                   ls_shape_text(&train->features.row, b));
+  if (held_out->features.cols != train->features.cols)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s has %" PRId64
+                   " feature%s per sample, but %s, with which the model is trained, has %" PRId64,
+                   held_out->feature_name, held_out->features.cols, LS_PLURAL(held_out->features.cols),
+                   train->feature_name, train->features.cols);
+  return LS_OK;
+}
+
 /* Puts samples from validation files behind the training samples. */
 static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                   ls_source_t *train, ls_dataset_t *d) {
@@ -229,14 +250,9 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   files.path = config->validation_path;
   ls_source_t held_out = {.labels = train->labels}; /* those of the training file */
   ls_status_t status = read_kind(ctx, &files, NULL, want, &held_out);
+  if (status == LS_OK) status = check_rows(ctx, train, &held_out, d->images);
   if (status == LS_OK) status = ls_targets_check(ctx, want, &held_out);
   if (status == LS_OK) status = check_columns(ctx, train, &held_out);
-  if (status == LS_OK && d->images && !ls_shape_equal(&train->features.row, &held_out.features.row)) {
-    char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
-    status = ls_fail(ctx, LS_ERR_DATA, "%s: its pictures are %s, those of %s are %s", held_out.feature_name,
-                     ls_shape_text(&held_out.features.row, a), train->feature_name,
-                     ls_shape_text(&train->features.row, b));
-  }
   snprintf(d->validation_source, sizeof d->validation_source, "%s", held_out.feature_name);
   d->train_count = train->features.rows;
   d->validation_count = held_out.features.rows;
@@ -248,29 +264,35 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   return status;
 }
 
-/* Features are mapped; targets are read, those of validation files behind the others. */
+/* Features are mapped, those of validation files behind the others; targets are read: held_out's are not yet behind the
+ * others. */
 static ls_status_t read_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                               const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
-  ls_source_t held = {.mapped = true};
+                               const ls_norm_t *norm, ls_source_t *r, ls_source_t *held_out,
+                               ls_dataset_t *d) {
   ls_data_config_t files = *config;
   files.features = config->validation_features;
   files.targets = config->validation_targets;
-  r->mapped = true;
+  r->mapped = held_out->mapped = true;
   ls_status_t status = read_pair(ctx, config, r);
   if (status == LS_OK) status = ls_mapped_open(ctx, config, want, norm, d, &r->features);
-  if (status != LS_OK || !files.features) return status;
-  status = read_pair(ctx, &files, &held);
-  if (status == LS_OK && held.targets.cols != r->targets.cols)
-    status = ls_fail(ctx, LS_ERR_DATA, "%s: rows of %" PRId64 " targets, those of %s have %" PRId64,
-                     files.targets, held.targets.cols, config->targets, r->targets.cols);
-  if (status == LS_OK && r->targets.rows != d->split_rows)
-    status = ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " samples, but %s has %" PRId64 " targets",
-                     config->features, d->split_rows, config->targets, r->targets.rows);
-  if (status == LS_OK) status = ls_matrix_append(ctx, &r->targets, &held.targets);
-  ls_matrix_release(&held.targets);
-  snprintf(d->validation_source, sizeof d->validation_source, "%s", files.features);
+  return status == LS_OK && files.features ? read_pair(ctx, &files, held_out) : status;
+}
+
+/* Training and validation files alone, as their messages name them; then their targets become one. */
+static ls_status_t join_mapped(ls_ctx_t *ctx, const ls_data_want_t *row, ls_source_t *r,
+                               ls_source_t *held_out, ls_dataset_t *d) {
+  const int64_t rows = r->features.rows;
+  held_out->features = r->features;
+  held_out->features.rows = rows - d->split_rows;
+  r->features.rows = d->split_rows;
+  ls_status_t status = ls_targets_check(ctx, row, r);
+  r->features.rows = rows;
+  if (status != LS_OK || !held_out->feature_name) return status;
+  status = ls_targets_check(ctx, row, held_out);
+  if (status == LS_OK) status = ls_matrix_append(ctx, &r->targets, &held_out->targets);
+  snprintf(d->validation_source, sizeof d->validation_source, "%s", held_out->feature_name);
   d->train_count = d->split_rows;
-  d->validation_count = r->features.rows - d->split_rows;
+  d->validation_count = rows - d->split_rows;
   return status;
 }
 
@@ -296,10 +318,12 @@ static ls_status_t build_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, c
   d->classes = want->classes;
   snprintf(d->source, sizeof d->source, "%s", config->features);
   ls_data_want_t row = *want; /* of one row */
-  ls_status_t status = read_mapped(ctx, config, want, norm, r, d);
+  ls_source_t held_out = {0};
+  ls_status_t status = read_mapped(ctx, config, want, norm, r, &held_out, d);
   d->sample.x = r->features.row;
   if (status == LS_OK && ls_data_pictures(config)) status = take_rows(ctx, config, want, r, &row, d);
-  if (status == LS_OK) status = ls_targets_check(ctx, &row, r);
+  if (status == LS_OK) status = join_mapped(ctx, &row, r, &held_out, d);
+  ls_matrix_release(&held_out.targets);
   if (status != LS_OK) return status;
   d->rows = r->features.rows;
   d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
@@ -386,6 +410,8 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             ls_dataset_t **dataset) {
   ls_status_t status = ls_data_config_check(ctx, config);
   if (status != LS_OK) return status;
+  if (config->crop_area > 0 && config->crop_area != crop_area_unset && config->crop != LS_CROP_RANDOM)
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.crop_area goes with data.crop: random");
   if (want->inputs < 1 || want->outputs < 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "a model of %" PRId64 " inputs and %" PRId64 " outputs cannot be trained", want->inputs,

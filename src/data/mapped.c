@@ -1,6 +1,8 @@
 /* Arrays of numpy as they lie in their files: bytes as they are, every other type made f32 row by row. */
 #include "data/mapped.h"
 
+#include "data/npz.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,8 +38,14 @@ ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 }
 
 static ls_status_t open_file(ls_ctx_t *ctx, const char *path, ls_mapped_file_t *f) {
-  ls_status_t status = ls_view_open(ctx, path, true, &f->view);
+  const bool member = path[ls_npz_file_length(path)];
+  ls_status_t status = member ? LS_OK : ls_view_open(ctx, path, true, &f->view);
   if (status != LS_OK) return status;
+  if (member || ls_npz_is(path, f->view.bytes, f->view.size))
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s: arrays of an archive cannot stay in it: save the array with numpy.save, or "
+                   "data.mapped: false",
+                   path);
   if (!f->view.mapped)
     return ls_fail(ctx, LS_ERR_DATA,
                    "%s: a packed file cannot stay where it is: unpack it, or data.mapped: false", path);

@@ -266,6 +266,8 @@ FILES(images_list_number, images_listed("file,label\ncat/1.png,0\ndog/1.png,2\n"
 FILES(images_list_many, images_listed("file,label\ncat/1.png,a\ncat/1.png,b\ncat/1.png,c\n"))
 FILES(images_list_ragged, images_listed("file,label\ncat/1.png,a\ncat/1.png\n"))
 FILES(images_list_no_file, images_listed("file,label\ncat/1.png,a\n,b\n"))
+#define HELD_OUT(features, targets)                                                                          \
+  " --set data.validation_features=" features ".npy --set data.validation_targets=" targets ".npy"
 static void npy_images(void) {
   put_npy("x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2, 2), }", (const float[16]){0},
           64);
@@ -278,6 +280,11 @@ static void npy_pictures(void) {
   put_npy("c.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4, 3, 2, 2), }",
           "0123456789abcdef0123456789abcdef0123456789abcde", 48);
   put_npy("y.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", (const float[4]){0}, 16);
+  put_npy("t.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4, 3), }",
+          "0123456789abcdef01234567", 24);
+  put_npy("w.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4), }",
+          "0123456789abcdef01234567", 24);
+  put_npy("y2.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }", (const float[2]){0}, 8);
 }
 FILES(csv_dates, put_text("d.csv", "when,b,y\n2024-01-31,1,2\n2024-02-30,3,4\n"))
 FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a,y\n1,elm\n2,pine\n"))
@@ -504,10 +511,28 @@ const row_t rows_data[] = {
      NPY_IMAGES, npy_pictures, .expect = {"c.npy: samples are u8 (3, 2, 2); pictures are [height, width]"}},
     {"pictures for a row of inputs", CONFIG, "check c.yaml --set data.resize=2 --set model.input=[4]",
      NPY_IMAGES, npy_pictures, .expect = {"pictures need model.input [height, width, 3]"}},
-    {"held-out pictures of another size", DATA,
-     "check c.yaml --set data.mean=0.5 --set data.validation_features=v.npy --set "
-     "data.validation_targets=y.npy",
-     NPY_IMAGES, npy_pictures, .expect = {"v.npy: its pictures are u8 (1, 4), those of x.npy are u8 (2, 2)"}},
+    {"held-out pictures of another size", DATA, "check c.yaml --set data.mean=0.5" HELD_OUT("v", "y"),
+     NPY_IMAGES, npy_pictures,
+     .expect =
+         {"v.npy: its pictures are u8 (1, 4), those of x.npy are u8 (2, 2): arrays of one dataset hold"}},
+    {"held-out pictures of another size, scaled", DATA,
+     "check c.yaml --set data.resize=3 --set model.input=[3,3]" HELD_OUT("t", "y2"), NPY_IMAGES, npy_pictures,
+     .expect = {"t.npy: its pictures are u8 (4, 3), those of x.npy are u8 (2, 2)"}, .lacks = "model.input"},
+    {"held-out pictures in another order", DATA,
+     "check c.yaml --set data.resize=4 --set model.input=[3,4] --set data.features=w.npy --set "
+     "data.targets=y2.npy" HELD_OUT("t", "y2"),
+     NPY_IMAGES, npy_pictures, .expect = {"t.npy: its pictures are u8 (4, 3), those of w.npy are u8 (3, 4)"},
+     .lacks = "numpy.transpose"},
+    {"held-out rows of another width", DATA, "check c.yaml" HELD_OUT("t", "y2"), NPY_IMAGES, npy_pictures,
+     .expect = {"t.npy has 12 features per sample, but x.npy, with which the model is trained, has 4"},
+     .lacks = "model.input"},
+    {"held-out pictures without targets for all", DATA,
+     "check c.yaml --set data.mapped=true" HELD_OUT("x", "y2"), NPY_IMAGES, npy_pictures,
+     .expect = {"x.npy has 4 samples, but y2.npy has 2 targets"}},
+    {"a part of pictures that are not cut at random", CONFIG, "check c.yaml --set data.crop_area=0.5",
+     NPY_IMAGES, npy_pictures, .expect = {"data.crop_area goes with data.crop: random"}},
+    {"pictures cut at random, a part given", OK,
+     "check c.yaml --set data.crop_area=0.5 --set data.crop=random", NPY_IMAGES, npy_pictures},
     {"pictures that are larger when scaled", CONFIG,
      "check c.yaml --set data.resize=2 --set model.input=[3,3]", NPY_IMAGES, npy_pictures,
      .expect = {"data.resize is 2, the images' shorter side, but the model takes 3 x 3"}},
@@ -522,6 +547,12 @@ const row_t rows_data[] = {
      .expect = {"data.dates does not go with data.kind: npy"}},
     {"an array that stays in its file, in column order", DATA, "check c.yaml --set data.mapped=true", NPY,
      npy_fortran, .expect = {"x.npy: an array in column order", "numpy.ascontiguousarray"}},
+    {"an array that stays in its archive", DATA, "check c.yaml --set data.mapped=true", NPZ, npz_good,
+     .expect = {"d.npz:x: arrays of an archive cannot stay in it: save the array with numpy.save, or "
+                "data.mapped: false"}},
+    {"an archive that stays where it is", DATA,
+     "check c.yaml --set data.mapped=true --set data.features=d.npz", NPZ, npz_good,
+     .expect = {"d.npz: arrays of an archive cannot stay in it"}},
     {"an array that stays in its file, normalised", CONFIG,
      "check c.yaml --set data.mapped=true --set data.normalize=true", NPY, npy_good,
      .expect = {"data.mapped: true does not go with data.normalize"}},

@@ -132,6 +132,7 @@ static void rooms_of_decoding_are_counted(void **state) {
   for (int i = 0; i < 2; i++) {
     filled_t filled;
     config.crop = LS_CROP_CENTRE;
+    config.crop_area = 0;
     config.resize = 11;
     config.decode = i == 0 ? LS_DECODE_ONCE : LS_DECODE_ALWAYS;
     ls_dataset_t *d = open_set(&said, &config);
@@ -156,6 +157,7 @@ static void decoding_once_gives_the_same_samples(void **state) {
   said_open(&said);
   ls_data_config_t config = config_of(list_make());
   config.crop = LS_CROP_CENTRE;
+  config.crop_area = 0;
   config.resize = 11;
   filled_t filled[2];
   char hash[2][LS_DATASET_HASH_BYTES];
@@ -173,6 +175,35 @@ static void decoding_once_gives_the_same_samples(void **state) {
   assert_string_equal(hash[0], hash[1]);
   said_close(&said);
   files_remove();
+}
+
+/* The whole was scaled before its centre was cut out: a thin picture took all memory. */
+static void a_thin_picture_takes_the_memory_of_its_sample(void **state) {
+  (void)state;
+  enum { SIDE = 32, LONG = 9000000, MIDDLE = LONG / 2 };
+  const ls_images_t images = {.height = SIDE, .width = SIDE, .channels = 1, .resize = 256};
+  uint8_t *pixels = calloc(1, LONG);
+  assert_non_null(pixels);
+  memset(pixels + MIDDLE, 200, LONG - MIDDLE);
+  for (int upright = 0; upright < 2; upright++) {
+    ls_batch_work_t work = {0};
+    ls_picture_t p = {.height = upright ? LONG : 1,
+                      .width = upright ? 1 : LONG,
+                      .channels = 1,
+                      .stride = upright ? 1 : LONG,
+                      .pixel = pixels};
+    assert_int_equal(ls_images_fit(NULL, &images, &work, &p), LS_OK);
+    assert_true(p.height == SIDE && p.width == SIDE);
+    for (int i = 0; i < SIDE;
+         i++) { /* each pixel becomes 256, so that the sample is a part of the two in the middle */
+      const uint8_t *at = p.pixel + (upright ? (size_t)i * p.stride : (size_t)i);
+      const int expect = (int)(200 * (i + 0.5 + (256 - SIDE) / 2.0) / 256 + 0.5);
+      assert_in_range(*at, expect - 1, expect + 1);
+    }
+    assert_in_range(work.scratch.capacity + work.scaled.capacity, 1, 1 << 16);
+    ls_batch_work_release(&work);
+  }
+  free(pixels);
 }
 
 /* The six pictures of the list as an array, [6, 29, 37, 3], with their classes. */
@@ -288,6 +319,7 @@ static void arrays_give_the_samples_of_files(void **state) {
     ls_dataset_t *files, *d;
     char hash[2][LS_DATASET_HASH_BYTES];
     config.crop = rows[r].crop;
+    if (config.crop != LS_CROP_RANDOM) config.crop_area = 0;
     config.decode = rows[r].decode;
     config.interpolation = rows[r].scale;
     config.resize = rows[r].resize;
@@ -679,6 +711,7 @@ static void every_allocation_may_fail(void **state) {
   said_open(&said);
   ls_data_config_t config = config_of(list_make());
   config.crop = LS_CROP_CENTRE;
+  config.crop_area = 0;
   config.decode = LS_DECODE_ONCE;
   config.mean.count = config.std.count = 0;
   config.normalize = true;
@@ -698,6 +731,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(samples_depend_on_the_position_alone),
                                      cmocka_unit_test(rooms_of_decoding_are_counted),
                                      cmocka_unit_test(decoding_once_gives_the_same_samples),
+                                     cmocka_unit_test(a_thin_picture_takes_the_memory_of_its_sample),
                                      cmocka_unit_test(arrays_give_the_samples_of_files),
                                      cmocka_unit_test(arrays_are_shared),
                                      cmocka_unit_test(arrays_may_have_real_targets),

@@ -43,7 +43,7 @@ run half --set train.steps=48 --resume
 [ "$(bits half)" = "$(bits one)" ] || fail "a resumed run has other bits"
 
 # decoded once or each time, with shifts and flips
-centre="--set data.crop=centre --set data.padding=3 --set data.flip=true --set train.epochs=2"
+centre="--set data.crop=centre --set data.crop_area=0.08 --set data.padding=3 --set data.flip=true --set train.epochs=2"
 # shellcheck disable=SC2086
 run once $centre --set data.decode=once --ranks 2
 # shellcheck disable=SC2086
