@@ -292,7 +292,10 @@ static ls_status_t take_backward(ls_graph_t *graph, const ls_graph_node_t *node,
       CASE("uneven", grad_tol, X(1, 9, 6, 33), 3, 2, 1, 2, 2, 0, 1, 1, 0, 0, counts),                        \
       CASE("vectors", 0, X(3, 9, 8, 24), 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, counts),                              \
       CASE("many", 0, X(5, 30, 28, 65), 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, counts)
-static const ls_op_case_t max_cases[] = {WINDOW_CASES(5e-3, 0)};
+static const ls_op_case_t max_cases[] = {
+    WINDOW_CASES(5e-3, 0),
+    CASE("the widest window, padded behind", 0, X(2, 300, 1, 5), 256, 1, 256, 1, 0, 0, 212, 0),
+};
 static const ls_op_case_t avg_cases[] = {
     WINDOW_CASES(2e-3, 0),
     CASE("padding counts", 2e-3, X(2, 7, 8, 5), 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, 1),
@@ -315,6 +318,7 @@ static const ls_op_case_t max_dx_cases[] = {
     PLACE_CASE("vectors, padded", 9, 3, 5, 4, 24, 3, 3, 2, 2, 1, 1, 1, 1, 9, 8),
     PLACE_CASE("vectors", 9, 3, 4, 3, 24, 3, 3, 2, 2, 0, 0, 0, 0, 9, 8),
     PLACE_CASE("many", 4, 5, 15, 14, 65, 2, 2, 2, 2, 0, 0, 0, 0, 30, 28),
+    PLACE_CASE("the widest window", 256, 2, 2, 1, 5, 256, 1, 256, 1, 0, 0, 0, 0, 512, 1),
 };
 static const ls_op_case_t mean_cases[] = {
     CASE("one", 2e-3, X(1, 1, 1), 0),
