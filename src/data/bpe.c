@@ -159,11 +159,14 @@ static ls_status_t begin(ls_bpe_t *b, const ls_piece_t *word, int32_t *count) {
     const char *text = word->bytes + at;
     if (b->characters) bytes = ls_character(text, word->count - at, &code);
     int32_t token = find(b, text, bytes);
+    char written[8] = "";
+    memcpy(written, text, bytes);
+    if (b->characters && *text == ' ') strcpy(written, LS_CUT_BLANK);
     if (token >= 0)
       append(b, count, token);
-    else if (falls_back(b, text, bytes))
-      for (size_t i = 0; i < bytes; i++)
-        append(b, count, b->fallback[(unsigned char)text[i]]);
+    else if (falls_back(b, written, strlen(written)))
+      for (const char *byte = written; *byte; byte++)
+        append(b, count, b->fallback[(unsigned char)*byte]);
     else if (b->unknown < 0)
       return no_token(b, word, at, bytes);
     else if (!(b->fuses && *count > 0 && b->symbol[*count - 1].token == b->unknown))
@@ -174,7 +177,7 @@ static ls_status_t begin(ls_bpe_t *b, const ls_piece_t *word, int32_t *count) {
 }
 
 ls_status_t ls_bpe_encode(ls_bpe_t *b, const ls_piece_t *word, ls_token_fn *put, void *user) {
-  int32_t count, token = b->whole ? find(b, word->bytes, word->count) : -1;
+  int32_t count, token = b->whole && !word->part ? find(b, word->bytes, word->count) : -1;
   if (token >= 0) {
     put(user, token);
     return LS_OK;
@@ -182,7 +185,8 @@ ls_status_t ls_bpe_encode(ls_bpe_t *b, const ls_piece_t *word, ls_token_fn *put,
   if (word->count > INT32_MAX / 4)
     return ls_place_fail(b->ctx, word->file, word->text, word->at, LS_ERR_DATA,
                          "a word of more than 512 MiB");
-  ls_status_t status = reserve_word(b, word->count);
+  bool bare = b->characters && b->of_byte[' '] < 0; /* each blank may fall back to the bytes of U+2581 */
+  ls_status_t status = reserve_word(b, (bare ? strlen(LS_CUT_BLANK) : 1) * word->count);
   if (status == LS_OK) status = begin(b, word, &count);
   if (status != LS_OK) return status;
   b->heaped = 0;

@@ -119,6 +119,13 @@ ls_status_t ls_corpus_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
                    "data.mask_token: %" PRId64 " is no token: there are %" PRId64
                    ", and samples hold them as %s",
                    s->mask_token, want->outputs, ls_dtype_name(s->dtype));
+  if (s->masked > 0 && s->mask_token < d->vocabulary.count)
+    return ls_fail(ctx, LS_ERR_CONFIG,
+                   "data.mask_token: %" PRId64
+                   " is the character '%s' of the text: set it to %d, the number behind the "
+                   "last character's, with a model of one class more, %d",
+                   s->mask_token, LS_SHOWN(d->vocabulary.v[s->mask_token]), d->vocabulary.count,
+                   d->vocabulary.count + 1);
   if (s->masked > 0 && want->ignored >= 0 && want->ignored < want->outputs)
     return ls_fail(
         ctx, LS_ERR_CONFIG,

@@ -1,11 +1,14 @@
 /* See cut.h. Source: the crate `tokenizers` of Hugging Face, whose files these are. */
 #include "data/cut.h"
 #include "data/characters.h"
+#include "data/nfc.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define BLANK "\u2581"
+#define BLANK LS_CUT_BLANK
 
 /* ---- rows: what a file may ask for ---- */
 
@@ -47,6 +50,11 @@ static const char *type_of(const json_t *object) {
 
 static bool is_type(const json_t *object, const char *type) {
   return strcmp(type_of(object), type) == 0;
+}
+
+/* Of a member of a Sequence. */
+static const char *name_of(const json_t *one) {
+  return is_type(one, "Sequence") ? "a Sequence within a Sequence" : type_of(one);
 }
 
 static ls_status_t unsupported(const ls_cut_t *c, const char *what, const char *name) {
@@ -96,12 +104,13 @@ static ls_status_t read_split(ls_cut_t *c, const json_t *one) {
 static ls_status_t read_metaspace(ls_cut_t *c, const json_t *one, ls_prefix_t *prefix) {
   static const char *const schemes[] = {
       [LS_PREFIX_NONE] = "never", [LS_PREFIX_UNLESS] = "always", [LS_PREFIX_FIRST] = "first"};
+  static_assert(LS_COUNT(schemes) == LS_PREFIX_EACH, "every prefix but Prepend's is a scheme");
   const char *scheme = text_of(one, "prepend_scheme");
   *prefix = json_is_false(json_object_get(one, "add_prefix_space")) ? LS_PREFIX_NONE : LS_PREFIX_UNLESS;
   if (strcmp(text_of(one, "replacement"), BLANK) != 0)
     return unsupported(c, "Metaspace's replacement", text_of(one, "replacement"));
   for (int i = 0; i < LS_COUNT(schemes) && *scheme; i++)
-    if (schemes[i] && strcmp(schemes[i], scheme) == 0) {
+    if (strcmp(schemes[i], scheme) == 0) {
       *prefix = (ls_prefix_t)i;
       return LS_OK;
     }
@@ -111,14 +120,14 @@ static ls_status_t read_metaspace(ls_cut_t *c, const json_t *one, ls_prefix_t *p
 static ls_status_t read_row(ls_cut_t *c, const json_t *one) {
   for (int i = 0; i < LS_COUNT(cuts); i++) {
     const json_t *option = cuts[i].option ? json_object_get(one, cuts[i].option) : NULL;
-    bool as_it_is =
-        strcmp(cuts[i].type, "ByteLevel") == 0; /* its option is true where a file does not have it */
+    const bool by_default =
+        strcmp(cuts[i].type, "ByteLevel") == 0; /* the option, where a file does not have it */
     if (!is_type(one, cuts[i].type)) continue;
-    if (cuts[i].option && !json_is_true(option) && !(as_it_is && !option)) continue;
+    if (cuts[i].option && !json_is_true(option) && !(by_default && !option)) continue;
     const char *behaviour = text_of(one, "behavior");
     return add_stage(c, cuts[i].pattern, *behaviour ? behaviour : cuts[i].behaviour, false);
   }
-  return is_type(one, "ByteLevel") ? LS_OK : unsupported(c, "pre_tokenizer", type_of(one));
+  return is_type(one, "ByteLevel") ? LS_OK : unsupported(c, "pre_tokenizer", name_of(one));
 }
 
 /* The members of a Sequence, or the one that there is. */
@@ -140,13 +149,13 @@ static ls_status_t read_normalizer(ls_cut_t *c, const json_t *normalizer) {
   for (size_t i = 0; i < count_of(normalizer, "normalizers"); i++) {
     const json_t *one = member_of(normalizer, "normalizers", i);
     if (replaces(one, " ", BLANK))
-      c->characters = true;
+      c->characters = c->replaces = true;
     else if (is_type(one, "Prepend") && strcmp(text_of(one, "prepend"), BLANK) == 0)
-      c->prefix = LS_PREFIX_ALWAYS;
+      c->prefix = LS_PREFIX_EACH;
     else if (is_type(one, "NFC"))
       c->nfc = true;
     else
-      return unsupported(c, "normalizer", type_of(one));
+      return unsupported(c, "normalizer", name_of(one));
   }
   if (c->characters ? c->nfc : c->prefix != LS_PREFIX_NONE)
     return unsupported(c, "normalizer", c->nfc ? "NFC beside Replace" : "Prepend without Replace");
@@ -170,7 +179,12 @@ static ls_status_t read_cut(ls_cut_t *c, const json_t *one, bool first, bool las
   if (c->characters && is_type(one, "Split") &&
       strcmp(text_of(json_object_get(one, "pattern"), "String"), " ") == 0)
     return LS_OK;
-  if (c->characters || metaspace) return unsupported(c, "pre_tokenizer", type_of(one));
+  if (metaspace && c->nfc) return unsupported(c, "normalizer", "NFC beside Metaspace");
+  if (c->characters || metaspace) {
+    char name[128];
+    snprintf(name, sizeof name, "%.60s beside %s", name_of(one), c->replaces ? "Replace" : "another cut");
+    return unsupported(c, "pre_tokenizer", name);
+  }
   return is_type(one, "Split") ? read_split(c, one) : read_row(c, one);
 }
 
@@ -191,7 +205,7 @@ static ls_status_t read_decoder(ls_cut_t *c, const json_t *decoder) {
     } else if (is_type(one, "Strip") && once)
       c->strips = true;
     else if (!replaces(one, BLANK, " ") && !is_type(one, "ByteFallback") && !is_type(one, "Fuse"))
-      return unsupported(c, "decoder", type_of(one));
+      return unsupported(c, "decoder", name_of(one));
   }
   return LS_OK;
 }
@@ -215,6 +229,28 @@ void ls_cut_release(ls_cut_t *c) {
   ls_free(c->room);
 }
 
+/* ---- normalizing ---- */
+
+static bool put_replaced(FILE *to, const ls_piece_t *p) {
+  bool put = true;
+  for (size_t i = 0; i < p->count && put; i++)
+    put = (p->bytes[i] == ' ' ? fputs(BLANK, to) : putc((unsigned char)p->bytes[i], to)) != EOF;
+  return put;
+}
+
+ls_status_t ls_cut_normalize(const ls_cut_t *c, const ls_piece_t *p, char **made, size_t *count) {
+  *made = NULL;
+  if (c->nfc) return ls_nfc(c->ctx, p, made, count);
+  if (!c->replaces || !memchr(p->bytes, ' ', p->count)) return LS_OK;
+  FILE *to = open_memstream(made, count);
+  bool put = to && put_replaced(to, p);
+  if (to && fclose(to) != 0) put = false;
+  if (put) return LS_OK;
+  free(*made);
+  *made = NULL;
+  return ls_fail(c->ctx, LS_ERR_MEMORY, "out of memory: %s with its blanks replaced", p->file);
+}
+
 /* ---- words ---- */
 
 size_t ls_cut_blank(const char *text, size_t left) {
@@ -233,7 +269,7 @@ static ls_status_t reserve(ls_cut_t *c, size_t bytes) {
 
 static bool wants_prefix(const ls_cut_t *c, const ls_piece_t *p) {
   bool blank = c->characters ? ls_cut_blank(p->bytes, p->count) > 0 : *p->bytes == ' ';
-  return c->prefix == LS_PREFIX_ALWAYS || (c->prefix == LS_PREFIX_UNLESS && !blank) ||
+  return c->prefix == LS_PREFIX_EACH || (c->prefix == LS_PREFIX_UNLESS && !blank) ||
          (c->prefix == LS_PREFIX_FIRST && !blank && p->at == 0);
 }
 
@@ -276,7 +312,11 @@ static ls_status_t take_part(const visit_t *v, int stage, const ls_piece_t *p, p
 
 static ls_status_t gave_up(const ls_cut_t *c, const ls_piece_t *p, size_t at, const char *why) {
   char what[512];
-  snprintf(what, sizeof what, "the pattern of %s gives up here: %s", LS_SHOWN(c->owner), why);
+  snprintf(what, sizeof what,
+           "the pattern of %s gives up here: %s. Break the text up behind this place, with a line's end for "
+           "example, "
+           "or have another program make the token file",
+           LS_SHOWN(c->owner), why);
   return ls_place_fail(c->ctx, p->file, p->text, p->at + at < p->size ? p->at + at : p->at, LS_ERR_DATA,
                        what);
 }
@@ -317,17 +357,22 @@ static ls_status_t put_word(const visit_t *v, ls_piece_t *word, size_t *used, si
   return status;
 }
 
-/* Without splits a word is all that a token could span: words then have the tokens of the whole piece. */
+/* Without splits the library's word is the whole piece, which has to be short to be quick. A blank that no token goes on over, by
+ * `spans`, is where words can be cut with no other tokens, but for two things that the library does with the whole piece: it
+ * may be a token itself (so one that could be is not cut, and the words of others are no tokens), and unknown characters are
+ * fused (the vocabulary's owner has set all of `spans` where the blank is one of them). */
 static ls_status_t cut_characters(const visit_t *v, const ls_piece_t *p) {
   ls_cut_t *c = v->cut;
   ls_piece_t word = *p;
   size_t used = 0;
   bool after_blank = true;
+  word.part = !c->splits && p->count > c->uncut;
   ls_status_t status = reserve(c, 64);
   if (status == LS_OK && wants_prefix(c, p)) c->room[used++] = ' ';
   for (size_t at = 0; at < p->count && status == LS_OK;) {
     size_t blank = ls_cut_blank(p->bytes + at, p->count - at);
-    if (blank > 0 && used > 0 && (c->splits || !(after_blank || c->spans[(unsigned char)c->room[used - 1]])))
+    if (blank > 0 && used > 0 &&
+        (c->splits || (word.part && !after_blank && !c->spans[(unsigned char)c->room[used - 1]])))
       status = put_word(v, &word, &used, p->at + at);
     if (status == LS_OK) status = reserve(c, used + 1);
     if (status != LS_OK) break;

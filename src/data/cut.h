@@ -8,13 +8,14 @@
 
 #include <jansson.h>
 
+#define LS_CUT_BLANK "\u2581" /* a blank, in vocabularies of characters */
 enum { LS_CUT_STAGES_MAX = 8, LS_CUT_BYTES = 256 };
 
 typedef enum {
   LS_PREFIX_NONE,
-  LS_PREFIX_ALWAYS, /* a blank goes in front of each piece of text between added tokens */
-  LS_PREFIX_UNLESS, /* of each that does not begin with a blank */
-  LS_PREFIX_FIRST   /* of the text, if it does not begin with a blank */
+  LS_PREFIX_UNLESS, /* a blank goes in front of each piece of text between added tokens that does not begin with one */
+  LS_PREFIX_FIRST, /* of the text, if it does not begin with a blank */
+  LS_PREFIX_EACH   /* of each piece, also of one that begins with a blank (the normalizer Prepend) */
 } ls_prefix_t;
 
 /* A pattern that cuts: what is done with its matches and with what is between them. */
@@ -32,9 +33,12 @@ typedef struct {
   bool splits;       /* characters: every blank begins a word */
   bool strips;       /* decoding leaves out a text's first blank */
   bool nfc;          /* the text is composed first: nfc.h */
+  bool replaces;     /* the normalizer writes blanks as U+2581 */
   ls_prefix_t prefix;
   bool spans
       [LS_CUT_BYTES]; /* characters: a token may go on over a blank behind this byte. The vocabulary's owner sets it */
+  size_t
+      uncut; /* characters without splits: a piece of so many bytes may be one token. The vocabulary's owner sets it */
   int stages;
   ls_cut_stage_t stage[LS_CUT_STAGES_MAX];
   char *room; /* a piece with its prefix, or a word with its blanks */
@@ -48,12 +52,17 @@ typedef struct {
   size_t count;
   const char *file, *text;
   size_t at, size; /* the piece begins at text[at], of text[0 .. size) */
+  bool part; /* a word that is longer for the library, which therefore does not look for it as a token */
 } ls_piece_t;
 
 /* Reads everything but the model. `cut` is zeroed but for ctx and owner. LS_ERR_UNSUPPORTED: what would give other tokens,
  * by its name; LS_ERR_DATA, LS_ERR_MEMORY. ls_cut_release in any case. */
 ls_status_t ls_cut_read(ls_cut_t *cut, const json_t *root);
 void ls_cut_release(ls_cut_t *cut);
+
+/* What the normalizer makes of a piece, but for Prepend. *made (free): *count bytes and a zero; NULL: the piece as it is.
+ * LS_ERR_MEMORY; LS_ERR_UNSUPPORTED: see ls_nfc. */
+ls_status_t ls_cut_normalize(const ls_cut_t *cut, const ls_piece_t *piece, char **made, size_t *count);
 
 /* Visits the words of a piece of UTF-8, in order, until one fails. LS_ERR_DATA: a pattern gave up; LS_ERR_MEMORY. */
 typedef ls_status_t ls_word_fn(void *user, const ls_piece_t *word);

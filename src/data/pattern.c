@@ -5,6 +5,7 @@
 #include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
   PATTERN_BYTES_MAX = 16 << 10,
@@ -35,7 +36,8 @@ ls_status_t ls_tokenizer_unsupported(ls_ctx_t *ctx, const char *owner, const cha
 typedef struct {
   const char *at; /* what is left */
   char *to;
-  const char *why; /* NULL: so far it can be written */
+  const char *why;     /* NULL: so far it can be written */
+  int depth, caseless; /* groups around it; the depth of the one that is (?i:, 0: none */
 } rewrite_t;
 
 static void put(rewrite_t *r, const char *text) {
@@ -60,6 +62,17 @@ static const struct {
                {'n', "\\n"},
                {'t', "\\t"},
                {'f', "\\f"}};
+
+/* Oniguruma folds some characters to several: ß in a caseless class matches "ss", and ss matches ß. PCRE2 folds to one
+ * character alone, so that only what no such folding can reach is the same. */
+static void check_caseless(rewrite_t *r, bool in_class) {
+  static const char *const several[] = {"ss", "st", "ff", "fi", "fl"};
+  if (!r->caseless) return;
+  if ((unsigned char)*r->at >= 0x80 || (*r->at == '\\' && r->at[1] && strchr("uxpPSD", r->at[1])))
+    r->why = "more than ASCII within (?i:";
+  for (int i = 0; i < LS_COUNT(several) && !in_class; i++)
+    if (strncasecmp(r->at, several[i], 2) == 0) r->why = "ss, st, ff, fi or fl within (?i:";
+}
 
 /* \p{L}, \p{Alphabetic}: as they are; \p{Han}: a script. Since 10.40 PCRE2 means script extensions by a plain name. */
 static void put_property(rewrite_t *r) {
@@ -119,7 +132,9 @@ static void put_class(rewrite_t *r) {
   bool first = true, edge = true; /* of a class: a ] is a member there; a - is one at both of its ends */
   copy(r, r->at[1] == '^' ? 2 : 1);
   while (depth > 0 && !r->why) {
+    check_caseless(r, true);
     const char c = *r->at, next = c ? r->at[1] : '\0';
+    if (r->why) return;
     if (c == '\0')
       r->why = "a class without its end";
     else if (c == '\\')
@@ -143,12 +158,14 @@ static void put_class(rewrite_t *r) {
 
 static void put_group(rewrite_t *r) {
   static const char *const kinds[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+  r->depth++;
   if (r->at[1] != '?' && r->at[1] != '*') {
     copy(r, 1);
     return;
   }
   for (int i = 0; i < LS_COUNT(kinds); i++)
     if (strncmp(r->at, kinds[i], strlen(kinds[i])) == 0) {
+      if (r->at[2] == 'i' && !r->caseless) r->caseless = r->depth;
       copy(r, strlen(kinds[i]));
       return;
     }
@@ -168,7 +185,9 @@ static void put_interval(rewrite_t *r) {
 }
 
 static void rewrite(rewrite_t *r) {
-  while (*r->at && !r->why)
+  while (*r->at) {
+    check_caseless(r, false);
+    if (r->why) break;
     switch (*r->at) {
     case '\\':
       put_escape(r);
@@ -182,9 +201,14 @@ static void rewrite(rewrite_t *r) {
     case '{':
       put_interval(r);
       break;
+    case ')':
+      if (r->caseless == r->depth--) r->caseless = 0;
+      copy(r, 1);
+      break;
     default:
       copy(r, 1);
     }
+  }
   *r->to = '\0';
 }
 
@@ -234,7 +258,7 @@ ls_status_t ls_pattern_open(ls_ctx_t *ctx, const char *owner, const char *text, 
   if (bytes > PATTERN_BYTES_MAX) return refuse(ctx, owner, text, 0, "more than 16,384 bytes");
   ls_pattern_t *p = ls_alloc(ctx, sizeof *p);
   char *written = p ? ls_alloc(ctx, GROWTH * bytes + 1) : NULL;
-  rewrite_t r = {text, written, NULL};
+  rewrite_t r = {.at = text, .to = written};
   ls_status_t status = LS_ERR_MEMORY;
   if (written) {
     rewrite(&r);
@@ -263,6 +287,9 @@ const char *ls_pattern_find(ls_pattern_t *p, const char *text, size_t size, size
   /* The compiled pattern is called at once, where there is one: pcre2_match would check its arguments for each word. */
   int found = (p->stack ? pcre2_jit_match : pcre2_match)(
       p->code, (PCRE2_SPTR)text, size, from, p->stack ? 0 : PCRE2_NO_UTF_CHECK, p->match, p->limits);
+  if (found == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter takes memory as it needs it */
+    found = pcre2_match(p->code, (PCRE2_SPTR)text, size, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, p->match,
+                        p->limits);
   *begin = *end = size;
   if (found == PCRE2_ERROR_NOMATCH) return NULL;
   if (found < 0) {

@@ -1,7 +1,6 @@
 /* Vocabularies of bytes and of characters, and the encoding of all. tokenizer_model.c reads byte-pair merges. */
 #include "data/characters.h"
 #include "data/gunzip.h"
-#include "data/nfc.h"
 #include "data/read.h"
 #include "data/tokenizer_parts.h"
 
@@ -201,7 +200,10 @@ static ls_status_t encode_normalized(run_t *run, const ls_piece_t *piece) {
   ls_piece_t normalized = *piece;
   char *composed = NULL;
   ls_status_t status = LS_OK;
-  if (run->tokenizer->cut.nfc) status = ls_nfc(run->tokenizer->ctx, piece, &composed, &normalized.count);
+  const ls_tokenizer_t *t = run->tokenizer;
+  /* Cutting knows both ways to write a blank. */
+  if (t->cut.nfc || t->added[LS_ADDED_NORMALIZED].count > 0)
+    status = ls_cut_normalize(&t->cut, piece, &composed, &normalized.count);
   if (composed) normalized.bytes = composed;
   if (status == LS_OK) status = encode_piece(run, LS_ADDED_NORMALIZED, &normalized);
   free(composed);
@@ -268,7 +270,7 @@ static ls_status_t encode_merges(ls_tokenizer_t *t, const char *file, const char
     if (!(bytes = ls_character(text + at, size - at, &code)))
       return ls_place_fail_utf8(t->ctx, file, text, at);
   }
-  return encode_piece(&run, LS_ADDED_RAW, &(ls_piece_t){text, size, file, text, 0, size});
+  return encode_piece(&run, LS_ADDED_RAW, &(ls_piece_t){text, size, file, text, 0, size, false});
 }
 
 ls_status_t ls_tokenizer_encode(ls_tokenizer_t *t, const char *file, const char *text, size_t size,

@@ -86,10 +86,12 @@ static bool is_set(const json_t *object, const char *key) {
 }
 
 /* Everything of the model that would give other tokens. */
-static ls_status_t check_kind(const ls_tokenizer_t *t, const json_t *model) {
+static ls_status_t check_kind(const ls_tokenizer_t *t, const json_t *model, const json_t *added) {
   static const char *const features[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
   const char *type = json_string_value(json_object_get(model, "type"));
   if (!json_is_object(model)) return ls_fail(t->ctx, LS_ERR_DATA, "%s: it has no model", t->owner);
+  if (added && !json_is_null(added) && !json_is_array(added))
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: its added_tokens are no list", t->owner);
   /* Files before 2020 do not name it. */
   if (json_object_get(model, "type") && (!type || strcmp(type, "BPE") != 0))
     return ls_tokenizer_unsupported(t->ctx, t->owner, "model", type ? type : "nothing known");
@@ -144,9 +146,13 @@ static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab, const json_t *ad
     ls_status_t status =
         t->cut.characters ? take_characters(t, text, token) : take_bytes(t, byte_of, added, text, token);
     if (status != LS_OK) return status;
-    if (byte >= 0)
+    if (t->bpe.whole && strlen(text) > t->cut.uncut) t->cut.uncut = strlen(text);
+    if (byte >= 0) {
       t->bpe.fallback[byte] = number;
-    else if (!(t->cut.characters && strchr(text, ' '))) /* no word has a blank as it is */
+      const char *name = t->bpe.whole ? ls_arena_strdup(&t->arena, text) : NULL; /* a word may be this name */
+      if (t->bpe.whole && !name) return LS_ERR_MEMORY;
+      if (name) ls_bpe_name(&t->bpe, name, strlen(name), number);
+    } else if (!(t->cut.characters && strchr(text, ' '))) /* no word has a blank as it is */
       ls_bpe_name(&t->bpe, token->text, token->bytes, number);
   }
   return LS_OK;
@@ -164,12 +170,26 @@ static ls_status_t open_beside(ls_tokenizer_t *t, const ls_added_t *added) {
   return status;
 }
 
+/* An added token as it stands in a text that was normalized. */
+static ls_status_t normalize(ls_tokenizer_t *t, const char *text, const char **out) {
+  char *made;
+  size_t size = strlen(text), count;
+  ls_status_t status = ls_cut_normalize(
+      &t->cut, &(ls_piece_t){.bytes = text, .count = size, .file = t->owner, .text = text, .size = size},
+      &made, &count);
+  if (status != LS_OK || !made) return status;
+  *out = ls_arena_strdup(&t->arena, made);
+  free(made);
+  return *out ? LS_OK : LS_ERR_MEMORY;
+}
+
 static ls_status_t take_one_added(ls_tokenizer_t *t, const json_t *vocab, const json_t *one) {
   bool normalized = is_set(one, "normalized");
-  if (normalized && t->cut.prefix == LS_PREFIX_ALWAYS)
+  if (normalized && t->cut.prefix == LS_PREFIX_EACH)
     return ls_tokenizer_unsupported(t->ctx, t->owner, "added token's option", "normalized beside Prepend");
   const char *text = ls_arena_strdup(&t->arena, json_string_value(json_object_get(one, "content")));
   if (!text) return LS_ERR_MEMORY;
+  const char *found = text; /* what stands for it in the text */
   int32_t id = (int32_t)json_integer_value(json_object_get(one, "id"));
   ls_token_t *token = &t->token[id];
   const json_t *same = json_object_get(vocab, text);
@@ -181,12 +201,13 @@ static ls_status_t take_one_added(ls_tokenizer_t *t, const json_t *vocab, const 
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: added token '%s' has number %" PRId32 ", which another one has",
                    t->owner, LS_SHOWN(text), id);
   ls_added_list_t *list = &t->added[normalized ? LS_ADDED_NORMALIZED : LS_ADDED_RAW];
+  ls_status_t status = normalized ? normalize(t, text, &found) : LS_OK;
   const ls_added_t added = {
-      text, strlen(text), id, is_set(one, "single_word"), is_set(one, "lstrip"), is_set(one, "rstrip")};
-  ls_status_t status = open_beside(t, &added);
+      found, strlen(found), id, is_set(one, "single_word"), is_set(one, "lstrip"), is_set(one, "rstrip")};
+  if (status == LS_OK) status = open_beside(t, &added);
   if (status != LS_OK) return status;
   list->v[list->count++] = added;
-  list->begins[(unsigned char)*text] = true;
+  list->begins[(unsigned char)*found] = true;
   *token = (ls_token_t){text, strlen(text)};
   return t->cut.characters ? take_characters(t, text, token) : LS_OK;
 }
@@ -204,8 +225,14 @@ static ls_status_t take_added(ls_tokenizer_t *t, const json_t *vocab, const json
     if (!(t->added[i].v = ls_arena_array(&t->arena, count + 1, sizeof *t->added[i].v))) return LS_ERR_MEMORY;
   for (size_t i = 0; i < count && status == LS_OK; i++)
     status = take_one_added(t, vocab, json_array_get(added, i));
-  for (int i = 0; i < LS_ADDED_LISTS; i++)
-    qsort(t->added[i].v, (size_t)t->added[i].count, sizeof *t->added[i].v, by_text);
+  for (int i = 0; i < LS_ADDED_LISTS; i++) {
+    const ls_added_list_t *list = &t->added[i];
+    qsort(list->v, (size_t)list->count, sizeof *list->v, by_text);
+    for (int k = 1; k < list->count && status == LS_OK; k++)
+      if (strcmp(list->v[k - 1].text, list->v[k].text) == 0 && list->v[k - 1].token != list->v[k].token)
+        status = ls_tokenizer_unsupported(t->ctx, t->owner, "added token, also under another number,",
+                                          list->v[k].text);
+  }
   return status;
 }
 
@@ -219,6 +246,10 @@ static ls_status_t sides_of(ls_arena_t *arena, const json_t *merge, const char *
   side[0] = ls_arena_strndup(arena, text, (size_t)(space - text));
   side[1] = space + 1;
   return side[0] ? LS_OK : LS_ERR_MEMORY;
+}
+
+static void span_all(ls_tokenizer_t *t) {
+  memset(t->cut.spans, true, sizeof t->cut.spans);
 }
 
 static ls_status_t take_merge(ls_tokenizer_t *t, ls_arena_t *scratch, json_t *vocab, const json_t *merge,
@@ -240,8 +271,10 @@ static ls_status_t take_merge(ls_tokenizer_t *t, ls_arena_t *scratch, json_t *vo
     id[i] = (int32_t)json_integer_value(found);
   }
   const ls_token_t *left = &t->token[id[0]], *right = &t->token[id[1]];
-  if (left->bytes > 0 && right->bytes > 0 && *right->text == ' ')
+  if (left->bytes > 0 && right->bytes > 0 && *right->text == ' ') {
     t->cut.spans[(unsigned char)left->text[left->bytes - 1]] = true;
+    if (id[0] == t->bpe.unknown) span_all(t); /* it stands for any character */
+  }
   if (ls_bpe_add(&t->bpe, id[0], id[1], (uint32_t)rank, id[2])) return LS_OK;
   return ls_fail(t->ctx, LS_ERR_DATA, "%s: merge %zu (from 0) is there twice", t->owner, rank);
 }
@@ -281,7 +314,7 @@ ls_status_t ls_tokenizer_model(ls_tokenizer_t *t, const json_t *root) {
   const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
   const json_t *merges = json_object_get(model, "merges");
   json_t *vocab = json_object_get(model, "vocab");
-  ls_status_t status = check_kind(t, model);
+  ls_status_t status = check_kind(t, model, added);
   if (status == LS_OK) status = ls_cut_read(&t->cut, root);
   if (status != LS_OK) return status;
   if (!json_is_object(vocab) || !json_is_array(merges))
@@ -294,6 +327,7 @@ ls_status_t ls_tokenizer_model(ls_tokenizer_t *t, const json_t *root) {
   if (status == LS_OK) status = take_options(t, model, vocab);
   if (status == LS_OK) status = ls_bpe_reserve(&t->bpe, json_object_size(vocab), json_array_size(merges));
   if (status == LS_OK) status = take_vocab(t, vocab, added);
+  if (t->bpe.of_byte[' '] < 0) span_all(t); /* blanks are unknown, or bytes that merges may join to others */
   if (status == LS_OK) status = take_merges(t, vocab, merges);
   return status == LS_OK ? take_added(t, vocab, added) : status;
 }

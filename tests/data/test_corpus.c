@@ -354,6 +354,11 @@ static void what_cannot_be_read_is_refused(void **state) {
           "to 255");
   refused(&said, (ls_data_config_t){.path = text}, few, LS_ERR_DATA,
           "10 different characters, but the model's last layer has 8");
+  ls_data_want_t masked = want;
+  masked.ignored = -1;
+  refused(&said, (ls_data_config_t){.path = text, .masked = 0.15}, masked, LS_ERR_CONFIG,
+          "data.mask_token: 0 is the character ' ' of the text: set it to 10, the number behind the last "
+          "character's, with a model of one class more, 11");
   refused(&said, (ls_data_config_t){.path = text}, one, LS_ERR_CONFIG, "a target at each of 4 positions");
   refused(&said, (ls_data_config_t){.path = text}, real, LS_ERR_CONFIG, "needs loss: cross-entropy");
   refused(&said, (ls_data_config_t){.path = text, .context = 8}, want, LS_ERR_CONFIG,

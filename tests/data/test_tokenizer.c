@@ -175,6 +175,9 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
        "added token '<m>' has number 1, which another one has"},
       {"", "[]", "\"added_tokens\": [{\"id\": 7, \"content\": \"a\"}], ", LS_ERR_DATA,
        "added token 'a' has number 7, and number 0 in the vocabulary"},
+      {"", "[]", "\"added_tokens\": {\"a\": 1}, ", LS_ERR_DATA, "its added_tokens are no list"},
+      {"", "[]", "\"added_tokens\": [{\"id\": 8, \"content\": \"<m>\"}, {\"id\": 9, \"content\": \"<m>\"}], ",
+       LS_ERR_UNSUPPORTED, "its added token, also under another number, is <m>"},
       {"", "[]", "\"added_tokens\": [{\"id\": 3}], ", LS_ERR_DATA, "added token 0 (from 0) has no content"},
       {"", "[\"a d\"]", "", LS_ERR_DATA, "merge 0 (from 0) is of 'd', which is not in the vocabulary"},
       {"", "[\"a b\", \"a b\"]", "", LS_ERR_DATA, "merge 1 (from 0) is there twice"},
@@ -262,11 +265,22 @@ static void what_cuts_otherwise_is_refused_by_name(void **state) {
       {REPLACE ", {\"type\": \"NFC\"}", "", STRIP, "its normalizer is NFC beside Replace"},
       {REPLACE ", {\"type\": \"Lowercase\"}", "", STRIP, "its normalizer is Lowercase"},
       {REPLACE, SPLIT("a", "Isolated"), STRIP, "its pre_tokenizer is Split"},
-      {REPLACE, BYTE_LEVEL, STRIP, "its pre_tokenizer is ByteLevel"},
+      {REPLACE, BYTE_LEVEL, STRIP, "its pre_tokenizer is ByteLevel beside Replace"},
+      {"{\"type\": \"NFC\"}", METASPACE "\"always\"}", STRIP, "its normalizer is NFC beside Metaspace"},
+      {"", SPLIT("a", "Isolated") ", " METASPACE "\"always\"}", STRIP,
+       "its pre_tokenizer is Metaspace beside another cut"},
+      {"", "{\"type\": \"Sequence\", \"pretokenizers\": []}, " BYTE_LEVEL, "null",
+       "its pre_tokenizer is a Sequence within a Sequence"},
 #define PATTERN(pattern, reason)                                                                             \
   {"", SPLIT(pattern, "Isolated") ", " BYTE_LEVEL, "null", "has a pattern with " reason}
       PATTERN("x|(?i)b", "a group that is none of (?: (?i: (?= (?! (?<= (?<! (?>, from byte 2 of 'x|(?i)b'"),
       PATTERN("(?<n>a)", "a group that"),
+      PATTERN("(?i:ß|[a-z])", "more than ASCII within (?i:, from byte 4 of '(?i:ß|[a-z])'"),
+      PATTERN("(?i:a(b|[cß]))", "more than ASCII within (?i:"),
+      PATTERN("(?i:\\\\p{L})", "more than ASCII within (?i:"),
+      PATTERN("(?i:[\\\\u00df])", "more than ASCII within (?i:"),
+      PATTERN("(?i:\\\\S)", "more than ASCII within (?i:"),
+      PATTERN("(?i:k|First)", "ss, st, ff, fi or fl within (?i:, from byte 6"),
       PATTERN("(*NO_JIT)a", "a group that"),
       PATTERN("(a", "missing closing parenthesis, from byte 2 of '(a'"),
       PATTERN("[a", "a class without its end"),
@@ -327,6 +341,16 @@ static void text_that_cannot_be_cut_is_refused_at_its_place(void **state) {
       encode_status(&said, json, "abc\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"),
       LS_ERR_DATA);
   assert_said(&said, "f:1:1: the pattern of v gives up here: match limit exceeded");
+  /* More than the stack of compiled patterns, less than the interpreter's memory, and more than both. */
+  enum { LONG = 173807, TOO_LONG = 4 << 20 };
+  char *text = calloc(1, TOO_LONG + 1);
+  memset(text, 'a', TOO_LONG);
+  form_of(json, "", SPLIT("(?:\\\\p{L}|\\\\p{M})+", "Removed") ", " BYTE_LEVEL, "null", "");
+  assert_int_equal(encode_status(&said, json, text), LS_ERR_DATA);
+  assert_said(&said, "limit exceeded. Break the text up behind this place, with a line's end for example");
+  text[LONG] = '\0';
+  assert_int_equal(encode_status(&said, json, text), LS_OK);
+  free(text);
   form_of(json, REPLACE, "", STRIP, "\"byte_fallback\": true, ");
   assert_int_equal(encode_status(&said, json, "ab a\n"), LS_OK);
   assert_int_equal(encode_status(&said, json, "ab a\n\xc3\xa9"), LS_ERR_DATA); /* no token for its bytes */

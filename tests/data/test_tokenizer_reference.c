@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#define NO_NFC    "utf8proc (libutf8proc-dev) was not there"
 #define REFERENCE "tests/data/tokenizers/reference.json"
 
 typedef struct {
@@ -32,7 +33,7 @@ static void check_text(said_t *said, ls_tokenizer_t *t, const char *name, const 
       ls_tokenizer_encode(t, "text", json_string_value(text), json_string_length(text), write_token, &w);
   fclose(w.to);
   fclose(w.back);
-  bool left_out = status != LS_OK && strstr(said->messages, "utf8proc (libutf8proc-dev) was not there");
+  bool left_out = status != LS_OK && strstr(said->messages, NO_NFC);
   if (left_out) print_message("%s: not compared, because this build has no utf8proc\n", name);
   if (status != LS_OK && !left_out) fail_msg("%s: %s", name, said->messages);
   if (!left_out && strcmp(tokens, want) != 0) fail_msg("%s: the tokens\n%s\nare not\n%s", name, tokens, want);
@@ -66,9 +67,11 @@ static void tokens_are_those_of_the_reference(void **state) {
     char *json = json_of(one, json_object_get(root, "models"));
     said_t said;
     said_open(&said);
-    ls_tokenizer_t *t;
-    if (ls_tokenizer_parse(said.ctx, name, json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
-    for (size_t k = 0; k < json_array_size(texts); k++)
+    ls_tokenizer_t *t = NULL;
+    if (ls_tokenizer_parse(said.ctx, name, json, strlen(json), &t) != LS_OK && !strstr(said.messages, NO_NFC))
+      fail_msg("%s", said.messages);
+    if (!t) print_message("%s: left out, because this build has no utf8proc\n", name);
+    for (size_t k = 0; t && k < json_array_size(texts); k++)
       check_text(&said, t, name, json_array_get(texts, k),
                  json_string_value(json_array_get(json_object_get(one, "tokens"), k)),
                  json_array_get(back, k));
