@@ -43,6 +43,7 @@ typedef struct {
   const ls_ckpt_t *file; /* rank 0 */
   bool *used;            /* per tensor of the file */
   list_t missing, other, left;
+  char unfit[LIST_BYTES]; /* of the first of `other`: both shapes */
   int taken, total;
   int64_t values;
 } taking_t;
@@ -58,20 +59,43 @@ static int find(const taking_t *k, const char *name) {
   return at;
 }
 
+/* Whether it has the shape that our part, kept as `foreign` says, has there: *want. */
+static bool part_fits(const taking_t *k, const ls_foreign_names_t *foreign, const ls_shape_t *part, int at,
+                      ls_shape_t *want) {
+  const ls_shape_t *theirs = ls_ckpt_shape(k->file, at);
+  *want = ls_weight_shape(foreign->layout, part);
+  want->dtype = theirs->dtype;
+  if (foreign->longer && theirs->rank == want->rank && theirs->dim[0] > want->dim[0])
+    want->dim[0] = theirs->dim[0];
+  return ls_shape_equal(theirs, want);
+}
+
 /* Whether every part is there; *fits: with the right shape. */
 static bool find_all(const taking_t *k, const ls_ckpt_tensor_t *ours, const ls_foreign_names_t *foreign,
                      int at[LS_NAMES_PARTS_MAX], bool *fits) {
   const ls_shape_t part = part_shape(&ours->shape, foreign->count);
   *fits = foreign->count == 1 || (ours->shape.rank > 0 && ours->shape.dim[0] % foreign->count == 0);
   for (int i = 0; i < foreign->count; i++) {
+    ls_shape_t want;
     if ((at[i] = find(k, foreign->name[i])) < 0) return false;
-    ls_shape_t theirs = *ls_ckpt_shape(k->file, at[i]), want = ls_weight_shape(foreign->layout, &part);
-    want.dtype = theirs.dtype;
-    if (foreign->longer && theirs.rank == want.rank && theirs.dim[0] > want.dim[0])
-      want.dim[0] = theirs.dim[0];
-    *fits = *fits && ls_shape_equal(&theirs, &want);
+    *fits = part_fits(k, foreign, &part, at[i], &want) && *fits;
   }
   return true;
+}
+
+/* Takes note of the first tensor that has another shape there. */
+static void note_unfit(taking_t *k, const ls_ckpt_tensor_t *ours, const ls_foreign_names_t *foreign,
+                       const int *at) {
+  const ls_shape_t part = part_shape(&ours->shape, foreign->count);
+  char theirs[LS_SHAPE_TEXT_BYTES], needed[LS_SHAPE_TEXT_BYTES];
+  ls_shape_t want;
+  int i = 0;
+  while (i < foreign->count - 1 && part_fits(k, foreign, &part, at[i], &want))
+    i++;
+  part_fits(k, foreign, &part, at[i], &want);
+  snprintf(k->unfit, sizeof k->unfit, " (%.100s is %s, the model needs %s)",
+           LS_SHOWN(ls_ckpt_name(k->file, at[i])), ls_shape_text(ls_ckpt_shape(k->file, at[i]), theirs),
+           ls_shape_text(&want, needed));
 }
 
 /* Rank 0: reads our tensor into `whole`, if the file has it. `scratch` is as large. */
@@ -86,6 +110,7 @@ static ls_status_t read_tensor(taking_t *k, const ls_ckpt_tensor_t *ours, float 
   *taken = there && fits;
   k->total++;
   if (!there) list_add(&k->missing, ours->name);
+  if (there && !fits && k->other.count == 0) note_unfit(k, ours, &foreign, at);
   if (there && !fits) list_add(&k->other, ours->name);
   const ls_shape_t part = part_shape(&ours->shape, foreign.count);
   for (int i = 0; there && i < foreign.count; i++) {
@@ -167,8 +192,13 @@ static ls_status_t report(taking_t *k, const ls_ckpt_rows_t *rows) {
   for (int i = 0; i < ls_ckpt_count(k->file); i++)
     if (!k->used[i] && !ls_names_ignored(k->names, ls_ckpt_name(k->file, i)))
       list_add(&k->left, ls_ckpt_name(k->file, i));
-  list_text(&k->missing, "of the model are not there and begin anew", missing);
-  list_text(&k->other, "of the model have another shape there and begin anew", other);
+  const bool anew = k->t->training;
+  list_text(&k->missing, anew ? "of the model are not there and begin anew" : "of the model are not there",
+            missing);
+  list_text(&k->other,
+            anew ? "of the model have another shape there and begin anew"
+                 : "of the model have another shape there",
+            other);
   list_text(&k->left, "of the file are not used", left);
   if (better) /* some of the names are the same in both, some tensors of them too */
     return ls_fail(k->t->ctx, LS_ERR_MISMATCH,
@@ -178,6 +208,12 @@ static ls_status_t report(taking_t *k, const ls_ckpt_rows_t *rows) {
     return ls_fail(k->t->ctx, LS_ERR_MISMATCH,
                    "%s: none of its tensors belongs to this model (model.map: %s)%s%s%s", path,
                    k->names->name, missing, other, left);
+  if (!anew && k->taken < k->total)
+    return ls_fail(
+        k->t->ctx, LS_ERR_MISMATCH,
+        "%s (%s): has %d of the model's %d tensors%s%s%s%s; only training begins with random numbers: "
+        "give model.layers these sizes and names, or train, and name the run with --checkpoint",
+        path, k->names->name, k->taken, k->total, missing, other, k->unfit, left);
   ls_log(k->t->ctx, k->missing.count + k->other.count > 0 ? LS_LOG_WARN : LS_LOG_INFO,
          "%s (%s): begins with %d of the model's %d tensors, %lld values%s%s%s", path, k->names->name,
          k->taken, k->total, (long long)k->values, missing, other, left);

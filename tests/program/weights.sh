@@ -51,11 +51,19 @@ grep -q "warning: .*hf-gpt2.safetensors (hf-gpt2): begins with 6 of the model's 
   fail "resume: $(cat err)"
 grep -q 'begins with' err && fail "a resumed run begins with weights: $(cat err)"
 # a run is a file of weights as well
-"$program" predict a.yaml --set model.weights=tuned --input x.csv >c.csv 2>err || fail "weights of a run: $(cat err)"
-grep -q 'begins with 6 of' err || fail "weights of a run: $(cat err)"
-# one layer of another size
-"$program" predict a.yaml --set model.weights=names.safetensors --set model.layers.3.dense.units=4 --input x.csv >c.csv 2>err ||
-  fail "another size: $(cat err)"
+"$program" predict a.yaml --set model.weights=run --input x.csv >c.csv 2>err || fail "weights of a run: $(cat err)"
+cmp a.csv c.csv || fail "other predictions from a run"
+# only training begins a layer anew: everything else would go on with random numbers
+expect 6 "tuned/step-.*: has 6 of the model's 7 tensors; 1 of the model are not there: head.weight; 1 of the file are not used: new.weight; only training" \
+  predict a.yaml --set model.weights=tuned --input x.csv --output new.csv
+another='another shape there: head.weight (head.weight is f32 (3, 6), the model needs f32 (4, 6)); only training'
+set -- --set model.weights=names.safetensors --set model.layers.3.dense.units=4
+for format in safetensors onnx; do
+  expect 6 "$another" export a.yaml "$@" --output c.new --format $format
+done
+expect 6 "$another" predict a.yaml "$@" --input x.csv --output new.csv
+[ ! -e c.new ] && [ ! -e new.csv ] || fail "a file of random numbers"
+"$program" train a.yaml "$@" --quiet --set train.checkpoint.dir=four >/dev/null 2>err || fail "another size: $(cat err)"
 grep -q '1 of the model have another shape there and begin anew: head.weight' err || fail "another size: $(cat err)"
 
 # the presets have the names of others: PRESET MAP TENSOR SHAPE.., with the other sizes
@@ -89,11 +97,10 @@ a,b,c,d,e
 1,2,3,4,5
 Y
 grep -q "begins with 28 of the model's 28 tensors" err || fail "shorter: $(cat err)"
-"$program" predict p.yaml --set model.weights=p.safetensors --set model.map=hf-gpt2 --set model.context=9 --input - <<'Y' >/dev/null 2>err || fail "longer: $(cat err)"
-a,b,c,d,e,f,g,h,i
-1,2,3,4,5,6,7,8,9
-Y
-grep -q 'have another shape there and begin anew: wpe.weight' err || fail "longer: $(cat err)"
+echo a,b,c,d,e,f,g,h,i >long.csv
+echo 1,2,3,4,5,6,7,8,9 >>long.csv
+expect 6 'another shape there: wpe.weight (wpe.weight is f32 (8, 12), the model needs f32 (9, 12))' \
+  predict p.yaml --set model.weights=p.safetensors --set model.map=hf-gpt2 --set model.context=9 --input long.csv
 
 sizes="$texts, classes: 2"
 preset bert-base hf-bert 'bert.embeddings.word_embeddings.weight 10,12' 'bert.embeddings.LayerNorm.bias 12' \
