@@ -81,6 +81,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   status = cli_lowered_create(ctx, config, data->rows, &lowered);
   if (status != LS_OK) goto data;
   look_for_devices(ctx, config);
+  ls_train_hints(ctx, config, ls_train_steps(config, data->train_count));
   print_result(args, config, &lowered, data);
   cli_lowered_release(&lowered);
 data:

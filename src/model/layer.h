@@ -47,6 +47,8 @@ struct ls_layer_kind {
   int (*params)(const void *options, const ls_shape_t *sample, ls_layer_param_t *param);
   /* Whether it takes such samples; else `why` says what it needs: "an image [H, W, C]". NULL: any. */
   bool (*takes)(const void *options, const ls_shape_t *sample, int count, char why[LS_LAYER_WHY_BYTES]);
+  /* Whether it leaves out the padding of sequences, and takes other samples as well, where it cannot. NULL: no. */
+  bool (*unpads)(const void *options);
   /* Shape of one sample of the layer's output, which `build` gives the same dimensions. */
   ls_shape_t (*shape)(const void *options, const ls_shape_t *sample, int count);
   /* Appends the layer and returns its output. Failures are in b->graph->status. */

@@ -223,6 +223,7 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
     int64_t left = t->total_samples > t->base_sample ? t->total_samples - t->base_sample : 0;
     t->total_steps = t->base_step + (left + train->batch - 1) / train->batch;
   }
+  if (t->training && t->world->comm->rank == 0) ls_train_hints(t->ctx, t->config, t->total_steps);
   return LS_OK;
 }
 

@@ -21,6 +21,11 @@ ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const
 /* Refusals of training with this data before its first step: the batch as above, and LS_ERR_CONFIG for
  * train.patience without a validation part. */
 ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data);
+/* The steps of a new run with so many training samples; INT64_MAX: more than can be counted. Pure. */
+int64_t ls_train_steps(const ls_config_t *config, int64_t samples);
+/* Warns of what a run of so many steps allows but can hardly be meant: a pruning that it does not reach, a model.pad that a
+ * layer cannot leave out. */
+void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, int64_t steps);
 /* Whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at the option's place.
  */
 ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
