@@ -2,8 +2,10 @@
  * accuracy. */
 #include "cli/cli.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -13,8 +15,10 @@ static const cli_extra_t extra[] = {
     [EXTRA_OUTPUT] = {"--output", "FILE", "The file to write, for lockstep predict --int8."},
     [EXTRA_SAMPLES] = {"--samples", "N",
                        "Training samples on which the ranges of activations are measured (default: 1024)."},
-    [EXTRA_UNPRUNED] = {"--unpruned", "DIR",
-                        "Checkpoints of the same model, trained without pruning: the table begins with it."},
+    [EXTRA_UNPRUNED] =
+        {"--unpruned", "DIR",
+         "Checkpoints of the same model before pruning, with which the table begins: a run without "
+         "pruning, or one step's directory of this run."},
     [EXTRA_BEST] = {"--best", NULL,
                     "Take the run's best checkpoint, the one with the lowest validation loss, instead "
                     "of the newest."},
@@ -23,7 +27,7 @@ static const cli_extra_t extra[] = {
 /* A form of a model: size of its weights, time and result of an evaluation. */
 typedef struct {
   int64_t weights,
-      kept; /* of matrices and convolutions, which pruning takes: all, and those that are not 0 */
+      kept; /* of trained matrices and convolutions, which pruning takes: all, and those that are not 0 */
   int64_t bytes, packed; /* of all tensors: as they are, and by zlib (gzip) */
   int64_t ns;
   ls_eval_report_t eval;
@@ -34,7 +38,8 @@ static const char *const form_names[] = {"f32", "int8"};
 typedef struct {
   const char *name; /* "": there is no other model */
   const char *checkpoint;
-  const char *int8; /* the file of integers */
+  const char *int8;      /* the file of integers */
+  char opened[PATH_MAX]; /* the directory of the one checkpoint that was taken, without links */
   form_t form[FORMS];
 } model_t;
 enum { MODELS = 2 };
@@ -72,12 +77,54 @@ static ls_status_t evaluate(form_t *form, ls_trainer_t *t) {
   return status;
 }
 
-static ls_status_t measure(const quantize_t *q, const model_t *m, int64_t samples) {
+/* Of what pruning takes (train/prune.c). */
+static ls_status_t count_kept(ls_trainer_t *t, form_t *form) {
+  const ls_layout_t *layout = ls_trainer_engine(t)->table->layout;
+  const float *w;
+  ls_status_t status = ls_trainer_parameters(t, &w);
+  form->weights = form->kept = 0;
+  for (int i = 0; i < layout->trained_count && status == LS_OK; i++) {
+    const ls_layout_entry_t *e = &layout->entry[i];
+    if (e->shape.rank < 2) continue;
+    form->weights += e->count;
+    for (int64_t k = 0; k < e->count; k++)
+      form->kept += w[e->offset + k] != 0;
+  }
+  return status;
+}
+
+static double kept(const form_t *form) {
+  return form->weights > 0 ? (double)form->kept / (double)form->weights : 1;
+}
+
+/* Whether the checkpoint can be what it is called; `m` is the last that was opened. */
+static ls_status_t check_order(const quantize_t *q, const model_t *m) {
+  const model_t *before = &q->model[0];
+  if (m == before) return LS_OK;
+  if (!strcmp(before->opened, m->opened))
+    return ls_fail(q->ctx, LS_ERR_ARGUMENT,
+                   "--unpruned %s: --checkpoint is this checkpoint, too; name a run without pruning, or the "
+                   "directory of a step (DIR/step-..) from before train.prune.begin",
+                   m->opened);
+  if (before->form[F32].kept >= m->form[F32].kept) return LS_OK;
+  return ls_fail(q->ctx, LS_ERR_ARGUMENT,
+                 "--unpruned %s: %.1f %% of its weights are 0, but of --checkpoint %s %.1f %%: exchange the "
+                 "two; a run's directory means its newest checkpoint, DIR/step-.. an earlier one",
+                 before->opened, 100 * (1 - kept(&before->form[F32])), m->opened,
+                 100 * (1 - kept(&m->form[F32])));
+}
+
+static ls_status_t measure(const quantize_t *q, model_t *m, int64_t samples) {
   ls_trainer_t *t = NULL;
   ls_arena_t arena;
   ls_int8_t int8;
   ls_arena_init(&arena, q->ctx);
   ls_status_t status = open_trainer(q, m, true, NULL, &t);
+  int64_t step;
+  if (status == LS_OK && !realpath(ls_trainer_checkpoint(t, &step), m->opened))
+    status = ls_fail_errno(q->ctx, "%s: cannot be found any more", ls_trainer_checkpoint(t, &step));
+  if (status == LS_OK) status = count_kept(t, &m->form[F32]);
+  if (status == LS_OK) status = check_order(q, m);
   if (status == LS_OK) status = ls_trainer_ranges(t, samples, &arena, &int8);
   if (status == LS_OK) status = ls_trainer_write_int8(t, &int8, m->int8);
   ls_trainer_destroy(t);
@@ -131,11 +178,9 @@ static ls_status_t take_sizes(const quantize_t *q, ls_trainer_t *t, const char *
   for (int i = 0; i < layout->count; i++) {
     const ls_layout_entry_t *e = &layout->entry[i];
     if (!int8 && e->count > 0) pack(&z, w + e->offset, (size_t)e->count * sizeof *w, form);
-    for (int64_t k = 0; e->shape.rank >= 2 && k < e->count; k++)
-      form->kept += w[e->offset + k] != 0;
-    if (e->shape.rank >= 2) form->weights += e->count;
   }
-  if (int8) status = pack_file(q->ctx, int8, &z, form);
+  if (status == LS_OK) status = count_kept(t, form);
+  if (status == LS_OK && int8) status = pack_file(q->ctx, int8, &z, form);
   pack(&z, NULL, 0, form);
   deflateEnd(&z);
   return status;
@@ -162,10 +207,6 @@ static ls_status_t compare(quantize_t *q) {
 
 static double samples_per_s(const form_t *form) {
   return (double)form->eval.samples / ((double)form->ns * 1e-9);
-}
-
-static double kept(const form_t *form) {
-  return form->weights > 0 ? (double)form->kept / (double)form->weights : 1;
 }
 
 static void print_json(const quantize_t *q, const char *output) {
@@ -210,6 +251,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   quantize_t q = {.ctx = ctx, .args = args, .models = unpruned ? MODELS : 1};
   model_t *own = &q.model[q.models - 1];
   ls_config_t *config;
+  ls_new_file_t file = {.fd = -1};    /* it takes its place when everything has been measured */
   char *dir = NULL, *own_file = NULL; /* of the unpruned model's integers */
   int64_t samples;
   if (!args->checkpoint || !output)
@@ -219,7 +261,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK) status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   q.config = config;
-  *own = (model_t){.name = unpruned ? "pruned " : "", .checkpoint = args->checkpoint, .int8 = output};
+  *own = (model_t){.name = unpruned ? "pruned " : "", .checkpoint = args->checkpoint};
   if (unpruned) q.model[0] = (model_t){.name = "unpruned ", .checkpoint = unpruned};
   status = cli_file_spares(ctx, output, NULL, config);
   if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &q.world);
@@ -227,6 +269,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (ls_world_size(q.world) > 1)
     status = ls_fail(ctx, LS_ERR_ARGUMENT, "this command uses one process, but a launcher started %d",
                      ls_world_size(q.world));
+  if (status == LS_OK) status = ls_file_expect(ctx, output);
+  if (status == LS_OK) status = ls_new_file_begin(ctx, output, &file);
+  own->int8 = file.beside ? file.beside : output;
   if (status == LS_OK && unpruned) {
     status = ls_dir_temporary(ctx, "lockstep-quantize", &dir);
     if (status == LS_OK && !(own_file = ls_path_join(ctx, dir, "int8.safetensors"))) status = LS_ERR_MEMORY;
@@ -235,6 +280,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   for (int i = 0; i < q.models && status == LS_OK; i++)
     status = measure(&q, &q.model[i], samples);
   if (status == LS_OK) status = compare(&q);
+  status = ls_new_file_end(ctx, &file, status);
   if (dir) ls_dir_remove(ctx, dir);
   ls_free(dir);
   ls_free(own_file);

@@ -68,3 +68,31 @@ done
 [ "$(form 2 loss)" != "$(form 1 loss)" ] && [ "$(form 4 loss)" != "$(form 3 loss)" ] || fail "integers lose nothing"
 [ "$(form 2 checkpoint),$(form 4 checkpoint)" = '"whole","run"' ] || fail "checkpoints: $(cat q.json)"
 expect 5 'gone' quantize c.yaml --checkpoint run --unpruned gone --output q.safetensors
+
+# what is called unpruned has no more zeros than the other, and is another checkpoint; a failure leaves the old file
+cp q.safetensors old.safetensors
+newest=$(ls -d run/step-* | tail -1)
+expect 2 "% of its weights are 0, but of --checkpoint .*whole/step-.* 0.0 %: exchange the two" \
+  quantize c.yaml --checkpoint whole --unpruned run --output q.safetensors
+expect 2 'is this checkpoint, too; name a run without pruning' quantize c.yaml --checkpoint run --unpruned "$newest" --output q.safetensors
+expect 2 'is this checkpoint, too' quantize c.yaml --checkpoint run --unpruned ./run/ --output new.safetensors
+expect 5 'gone' quantize c.yaml --checkpoint run --unpruned gone --output q.safetensors
+cmp q.safetensors old.safetensors || fail "a failure has changed the file"
+"$program" quantize c.yaml --checkpoint run --output q.safetensors --set data.path=gone.csv >/dev/null 2>err && fail "no data"
+cmp q.safetensors old.safetensors && [ ! -e new.safetensors ] || fail "a failure has written a file"
+ls q.safetensors.tmp* >/dev/null 2>&1 && fail "a failure leaves a file"
+
+# frozen layers are not pruned, and do not count
+"$program" train c.yaml --quiet --verbose --set 'model.freeze=[a.*]' --set train.checkpoint.dir=frozen >/dev/null 2>err || fail "frozen: $(cat err)"
+grep -q 'step 70: 90 of 120 weights are pruned' err || fail "frozen: $(cat err)"
+"$program" quantize c.yaml --checkpoint frozen --output q.safetensors --set 'model.freeze=[a.*]' --json >q.json 2>err || fail "quantize: $(cat err)"
+[ "$(form 1 kept)" = 0.25 ] || fail "kept with a frozen layer: $(form 1 kept)"
+
+# a pruning that the run's steps do not reach
+"$program" check c.yaml --set train.steps=60 >/dev/null 2>err || fail "check: $(cat err)"
+grep -q 'warning: train.prune.end (70) is behind the last step (60): the run ends with less than train.prune.sparsity' err || fail "end: $(cat err)"
+"$program" check c.yaml --set train.prune.every=51 >/dev/null 2>err || fail "check: $(cat err)"
+grep -q 'warning: train.prune.every (51) is longer than from begin (20) to end (70): all weights go at once, after step 70' err || fail "every: $(cat err)"
+"$program" check c.yaml >/dev/null 2>err || fail "check: $(cat err)"
+grep -q prune err && fail "a right pruning: $(cat err)"
+:
