@@ -336,6 +336,8 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
         missing[c->missing]);
   if (c->kind == LS_DATA_TEXT && c->stride > 0 && c->windows != LS_WINDOWS_STRIDED)
     return ls_fail(ctx, LS_ERR_CONFIG, "data.stride goes with data.windows: strided");
+  if (is_given(c, "crop_area") && c->crop != LS_CROP_RANDOM)
+    return ls_fail(ctx, LS_ERR_CONFIG, "data.crop_area goes with data.crop: random");
   if (c->window == 0 && ((c->kind == LS_DATA_CSV && c->stride > 0) || c->horizon > 1))
     return ls_fail(ctx, LS_ERR_CONFIG, "data.%s goes with data.window: the rows of a sample",
                    c->horizon > 1 ? "horizon" : "stride");

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double crop_area_unset = 0.08; /* as its option's row says */
-
 /* The bytes of one array: a .npy file, or a member of an archive. held_bytes: the peak. */
 static ls_status_t read_npy_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size,
                                   size_t *held_bytes) {
@@ -410,8 +408,6 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             ls_dataset_t **dataset) {
   ls_status_t status = ls_data_config_check(ctx, config);
   if (status != LS_OK) return status;
-  if (config->crop_area > 0 && config->crop_area != crop_area_unset && config->crop != LS_CROP_RANDOM)
-    return ls_fail(ctx, LS_ERR_CONFIG, "data.crop_area goes with data.crop: random");
   if (want->inputs < 1 || want->outputs < 1)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "a model of %" PRId64 " inputs and %" PRId64 " outputs cannot be trained", want->inputs,
