@@ -18,36 +18,31 @@ data: {kind: images, path: train, validation_path: held, resize: 26, crop: rando
 train: {batch: 16, epochs: 8, seed: 3, optimizer: {name: adam, lr: 1e-2}, checkpoint: {dir: run, every_steps: 12}}
 parallel: {backend: cpu, threads: 1, reproducible: true, deadline_s: 60}
 END
-run() { # NAME OPTIONS
-  name=$1
-  shift
-  "$program" train "$work/c.yaml" --quiet --json --set "train.checkpoint.dir=$work/$name" "$@" >"$work/$name.json"
-}
 bits() {
   field "$work/$1.json" params_xxh3
 }
-run one
+train_as one
 below "$(field "$work/one.json" val_loss)" 1.1 || fail "validation loss $(field "$work/one.json" val_loss)"
 [ "$(wc -c <"$work/one/step-000000000048/manifest.json")" -lt 20000 ] || fail "a checkpoint has a mean for each pixel"
 for ranks in 2 4; do
-  run ranks$ranks --ranks $ranks
+  train_as ranks$ranks --ranks $ranks
   [ "$(bits ranks$ranks)" = "$(bits one)" ] || fail "$ranks ranks have other bits"
 done
-run three --ranks 3 --set parallel.reproducible=false
+train_as three --ranks 3 --set parallel.reproducible=false
 awk -v a="$(field "$work/three.json" val_loss)" -v b="$(field "$work/one.json" val_loss)" \
   'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' || fail "three ranks reach $(field "$work/three.json" val_loss)"
 
 # a pause
-run half --set train.steps=24
-run half --set train.steps=48 --resume
+train_as half --set train.steps=24
+train_as half --set train.steps=48 --resume
 [ "$(bits half)" = "$(bits one)" ] || fail "a resumed run has other bits"
 
 # decoded once or each time, with shifts and flips
 centre="--set data.crop=centre --set data.crop_area=0.08 --set data.padding=3 --set data.flip=true --set train.epochs=2"
 # shellcheck disable=SC2086
-run once $centre --set data.decode=once --ranks 2
+train_as once $centre --set data.decode=once --ranks 2
 # shellcheck disable=SC2086
-run always $centre --set data.decode=always --set parallel.threads=2
+train_as always $centre --set data.decode=always --set parallel.threads=2
 [ "$(bits once)" = "$(bits always)" ] || fail "images decoded each time have other bits"
 
 "$program" eval "$work/c.yaml" --checkpoint "$work/one" --json >"$work/eval.json"
@@ -64,7 +59,7 @@ run always $centre --set data.decode=always --set parallel.threads=2
 "$program" export "$work/c.yaml" --checkpoint "$work/one" --output "$work/one.safetensors" >/dev/null
 expect 2 'data.normalize: true: .* name the run with --checkpoint' predict "$work/c.yaml" --set "model.weights=$work/one.safetensors" --input "$work/held"
 expect 2 'data.normalize: true: .* name the run with --checkpoint' export "$work/c.yaml" --set "model.weights=$work/one.safetensors" --output "$work/one.onnx"
-run fixed --set data.normalize=false --set 'data.mean=[0.4, 0.5, 0.6]' --set data.std=0.25 --set train.epochs=1
+train_as fixed --set data.normalize=false --set 'data.mean=[0.4, 0.5, 0.6]' --set data.std=0.25 --set train.epochs=1
 "$program" export "$work/c.yaml" --checkpoint "$work/fixed" --set data.normalize=false --output "$work/fixed.safetensors" >/dev/null
 set -- --set data.normalize=false --set 'data.mean=[0.4, 0.5, 0.6]' --set data.std=0.25 --input "$work/held"
 "$program" predict "$work/c.yaml" --checkpoint "$work/fixed" "$@" >"$work/y2.csv" 2>"$work/err" || fail "predict: $(cat "$work/err")"
@@ -88,13 +83,13 @@ grep -o '"decode_us": [0-9.]*' "$work/bench.json" | awk '$2 > 0 { found = 1 } EN
 
 # the same images by a CSV file, held out by a part
 (cd "$work/train" && printf 'label,file\n' && for f in */*; do printf '%s,"%s"\n' "${f%%/*}" "$f"; done) >"$work/train/list.csv"
-run csv --set data.path="$work/train/list.csv" --set data.validation_path="$work/held" --set train.steps=24
-run folder --set train.steps=24
+train_as csv --set data.path="$work/train/list.csv" --set data.validation_path="$work/held" --set train.steps=24
+train_as folder --set train.steps=24
 [ "$(bits csv)" = "$(bits folder)" ] || fail "images named by a CSV file have other bits"
 
 # a file that is cut, met in the middle of a run of two ranks
 head -c 400 "$work/train/along/001.jpg" >"$work/cut" && mv "$work/cut" "$work/train/along/001.jpg"
-if run cut --ranks 2 --set data.normalize=false 2>"$work/err"; then fail "a cut JPEG was trained on"; fi
+if train_as cut --ranks 2 --set data.normalize=false 2>"$work/err"; then fail "a cut JPEG was trained on"; fi
 grep -q "train/along/001.jpg: offset .* of 400: damaged or cut JPEG data" "$work/err" || fail "$(cat "$work/err")"
 if "$program" check "$work/c.yaml" --set data.normalize=false 2>"$work/err"; then fail "check does not see a cut JPEG"; fi
 grep -q "train/along/001.jpg: offset .* of 400" "$work/err" || fail "check: $(cat "$work/err")"

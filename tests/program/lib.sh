@@ -49,6 +49,12 @@ rank_process() {
     if grep -aqs "OMPI_COMM_WORLD_RANK=$1" "${cmdline%cmdline}environ"; then echo "$cmdline" | tr -dc '0-9'; fi
   done
 }
+# train_as NAME OPTION...: trains c.yaml; checkpoints are in $work/NAME, the report is $work/NAME.json
+train_as() {
+  as=$1
+  shift
+  "$program" train "$work/c.yaml" --quiet --json --set "train.checkpoint.dir=$work/$as" "$@" >"$work/$as.json"
+}
 # field FILE NAME: the value of a top-level scalar, without quotes
 field() {
   sed -n "s/^  \"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"

@@ -11,26 +11,21 @@ data: {kind: idx, features: $digits-images-idx3-ubyte.gz, targets: $digits-label
 train: {batch: 96, steps: 120, seed: 3, optimizer: {name: adam, lr: 3e-3}, checkpoint: {dir: run, every_steps: 30}}
 parallel: {backend: cpu, threads: 1, reproducible: true, deadline_s: 60}
 END
-run() { # NAME OPTIONS
-  name=$1
-  shift
-  "$program" train "$work/c.yaml" --quiet --json --set "train.checkpoint.dir=$work/$name" "$@" >"$work/$name.json"
-}
 same() { # NAME NAME
   [ "$(field "$work/$1.json" params_xxh3)" = "$(field "$work/$2.json" params_xxh3)" ] || fail "$1 and $2 have other bits"
 }
-run one
+train_as one
 below 0.8 "$(field "$work/one.json" val_accuracy)" || fail "accuracy $(field "$work/one.json" val_accuracy)"
-run two --ranks 2 --set parallel.threads=2
+train_as two --ranks 2 --set parallel.threads=2
 same one two
-run half --set train.steps=60
-run half --resume 2>"$work/err"
+train_as half --set train.steps=60
+train_as half --resume 2>"$work/err"
 same one half
-run three --ranks 3 --set parallel.reproducible=false
+train_as three --ranks 3 --set parallel.reproducible=false
 awk -v a="$(field "$work/three.json" val_loss)" -v b="$(field "$work/one.json" val_loss)" \
   'BEGIN { d = a - b; exit !(d < 1e-3 && d > -1e-3) }' || fail "three ranks reach $(field "$work/three.json" val_loss)"
-run once --set data.crop=centre --set data.crop_area=0.08 --set data.decode=once --ranks 2 --set train.steps=60
-run always --set data.crop=centre --set data.crop_area=0.08 --set data.decode=always --set train.steps=60
+train_as once --set data.crop=centre --set data.crop_area=0.08 --set data.decode=once --ranks 2 --set train.steps=60
+train_as always --set data.crop=centre --set data.crop_area=0.08 --set data.decode=always --set train.steps=60
 same once always
 
 # held-out files, and predictions; then the same bytes in a file that stays where it is
@@ -45,7 +40,7 @@ cut -d, -f1 "$work/y.csv" | tail -n +2 | paste -d, - "$work/labels" |
   gunzip -c "$digits-images-idx3-ubyte.gz" | tail -c 1568000; } >"$work/x.npy"
 { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (2000,), }"
   gunzip -c "$digits-labels-idx1-ubyte.gz" | tail -c 2000; } >"$work/y.npy"
-run mapped --set data.kind=npy --set "data.features=$work/x.npy" --set "data.targets=$work/y.npy" --set data.mapped=true --ranks 2
+train_as mapped --set data.kind=npy --set "data.features=$work/x.npy" --set "data.targets=$work/y.npy" --set data.mapped=true --ranks 2
 same one mapped
 
 # weights alone: mean and std of the configuration are all of the normalisation
