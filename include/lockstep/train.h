@@ -5,7 +5,8 @@
  * Signals: the library installs no handler, and its own threads take no signals. Handlers of the program may
  * run in the calling thread during any call, without an alternate stack. The kernels of one library would be
  * damaged by a signal's frame, so around each of its products the thread blocks all signals but those that
- * its own instructions raise (SIGSEGV and the like). docs/signals.md has the limits. */
+ * its own instructions raise (SIGSEGV and the like). docs/signals.md has the limits. A data file that becomes shorter
+ * while it is mapped raises SIGBUS: ls_data_fault (data.h) makes that an error. */
 #ifndef LOCKSTEP_TRAIN_H
 #define LOCKSTEP_TRAIN_H
 

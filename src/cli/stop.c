@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+#include <lockstep/data.h>
+
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,6 +65,15 @@ static void on_hold(int number) {
   held = 1;
 }
 
+/* A data file that became shorter is an error of the call that needs it. Every other fault ends the process as the system
+ * does. */
+static void on_bus(int number, siginfo_t *info, void *context) {
+  (void)context;
+  if (info->si_code == BUS_ADRERR && ls_data_fault(info->si_addr)) return;
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
 static void install(int number, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
   sigaction(number, &action, NULL);
@@ -79,6 +90,8 @@ void cli_stop_install(bool be_silent) {
     if (ending[i].number != SIGHUP || !ignored(SIGHUP)) install(ending[i].number, on_stop);
   for (int i = 0; i < LS_COUNT(file_signals); i++)
     install(file_signals[i], SIG_IGN);
+  struct sigaction bus = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  sigaction(SIGBUS, &bus, NULL);
 }
 
 cli_stop_t cli_stop_mode(cli_stop_t next) {

@@ -1,4 +1,4 @@
-/* Signals that ask this process to end: every signal that comes from outside and by default ends a process.
+/* Signals that ask this process to end: every signal that comes from outside and by default ends a process; and SIGBUS.
  * This is the only module that installs handlers. Each handler runs on the alternate stack if the thread has
  * one. */
 #ifndef LS_CLI_STOP_H
@@ -13,7 +13,8 @@ typedef enum {
 } cli_stop_t;
 
 /* Once, in main: CLI_STOP_NOW (`silent`: without a word, because a launcher speaks). A SIGHUP that is ignored
- * stays so (nohup). SIGPIPE and SIGXFSZ are ignored from here on: writing then fails with EPIPE or EFBIG. */
+ * stays so (nohup). SIGPIPE and SIGXFSZ are ignored from here on: writing then fails with EPIPE or EFBIG. SIGBUS of a
+ * mapped data file becomes the error of whoever reads it (ls_data_fault). */
 void cli_stop_install(bool silent);
 /* Returns the mode before. */
 cli_stop_t cli_stop_mode(cli_stop_t mode);

@@ -84,6 +84,7 @@ static ls_status_t open_tokenizer(job_t *j) {
   ls_status_t status = ls_view_open(j->ctx, j->inputs.v[0], false, &view);
   if (status != LS_OK) return status;
   status = ls_tokenizer_scan(j->ctx, j->inputs.v[0], view.bytes, view.size, &j->tokenizer);
+  if (status == LS_OK) status = ls_watch_check(j->ctx);
   ls_view_close(&view);
   return status;
 }
@@ -116,6 +117,7 @@ static ls_status_t encode_file(job_t *j, const char *path) {
   j->bytes += (int64_t)view.size;
   status = ls_tokenizer_encode(j->tokenizer, path, view.bytes, view.size,
                                j->dtype == LS_U16 ? put_u16 : put_i32, j);
+  if (status == LS_OK) status = ls_watch_check(j->ctx);
   ls_view_close(&view);
   return status == LS_OK ? cli_file_written(&j->out) : status;
 }
@@ -196,6 +198,7 @@ static ls_status_t decode(job_t *j) {
              : ls_corpus_guess(&f) == LS_TOKENS_I32 || ls_tokenizer_size(j->tokenizer) > UINT16_MAX + 1;
     j->dtype = wide ? LS_I32 : LS_U16;
     status = decode_file(j, &f);
+    if (status == LS_OK) status = ls_watch_check(j->ctx);
     ls_view_close(&f.view);
   }
   return cli_file_close(&j->out, status);

@@ -438,6 +438,7 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
 opened:
   ls_matrix_release(&r.features);
   ls_matrix_release(&r.targets);
+  if (status == LS_OK) status = ls_watch_check(ctx);
   if (status != LS_OK) goto close_dataset;
   *dataset = d;
   return LS_OK;

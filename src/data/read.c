@@ -54,35 +54,40 @@ ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t 
   return read_bytes(ctx, path, true, bytes, size);
 }
 
-/* A mapping of a regular file that is neither empty nor packed; else NULL. */
-static void *map_plain(const char *path, size_t *size) {
+/* A mapping of a regular file that is not empty; else NULL. */
+static void *map_file(const char *path, size_t *size) {
   struct stat stat;
-  void *at = NULL;
+  void *at = MAP_FAILED;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not wait */
   if (fd >= 0 && fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size > 0) {
     *size = (size_t)stat.st_size;
     at = mmap(NULL, *size, PROT_READ, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) at = NULL;
   }
   if (fd >= 0) close(fd);
-  if (!at || !ls_gunzip_is(at, *size)) return at;
-  munmap(at, *size);
-  return NULL;
+  return at == MAP_FAILED ? NULL : at;
 }
 
 ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, bool configured, ls_view_t *view) {
-  char *bytes = map_plain(path, &view->size);
-  view->mapped = bytes != NULL;
-  ls_status_t status = bytes ? LS_OK : read_bytes(ctx, path, configured, &bytes, &view->size);
-  view->bytes = bytes;
-  return status;
+  *view = (ls_view_t){0};
+  void *at = map_file(path, &view->size);
+  if (at) {
+    ls_status_t status = ls_watch_begin(ctx, path, at, view->size, &view->mapped);
+    if (status != LS_OK) munmap(at, view->size);
+    if (status != LS_OK) return status;
+    view->bytes = at;
+    if (!ls_gunzip_is(at, view->size)) return LS_OK;
+    ls_view_close(view);
+  }
+  return read_bytes(ctx, path, configured, &view->bytes, &view->size);
 }
 
 void ls_view_close(ls_view_t *view) {
-  if (view->mapped)
+  if (view->mapped) {
+    ls_watch_end(view->mapped);
     munmap(view->bytes, view->size);
-  else
+  } else {
     ls_free(view->bytes);
+  }
   *view = (ls_view_t){0};
 }
 

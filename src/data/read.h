@@ -4,6 +4,7 @@
 #define LS_DATA_READ_H
 
 #include "data/data.h"
+#include "data/watch.h"
 
 /* A matrix of numbers as read: u8, u16 and i32 as the file has them; other numbers f32 where that holds every
  * value exactly, else f64, so that normalisation sees all digits. Owned by the caller (ls_matrix_release). */
@@ -109,11 +110,12 @@ ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t 
 /* Below, `configured`: the path comes from a configuration, whose rule for relative paths a message about a missing file then
  * gives. A path of the command line needs none. */
 
-/* A file's bytes, borrowed until the view is closed: mapped, or in memory where the file was packed. */
+/* A file's bytes, borrowed until the view is closed: mapped, or in memory where the file was packed. Whoever has read a
+ * view calls ls_watch_check before he uses what he has read. */
 typedef struct {
   char *bytes; /* to be read only; not ended by a NUL */
   size_t size;
-  bool mapped;
+  ls_watch_t *mapped; /* NULL: in memory */
 } ls_view_t;
 ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, bool configured, ls_view_t *view);
 void ls_view_close(ls_view_t *view);

@@ -1,0 +1,98 @@
+/* See watch.h. A handler may take the lock: the fault is raised by the very instruction that reads the file, and nobody
+ * reads a file while he holds the lock. */
+#include "data/watch.h"
+
+#include <lockstep/data.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+struct ls_watch {
+  ls_watch_t *next;
+  ls_ctx_t *ctx;
+  char *path, *at;
+  size_t bytes;
+  bool failed;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ls_watch_t *newest;
+static _Atomic int failures; /* watches that have failed */
+
+ls_status_t ls_watch_begin(ls_ctx_t *ctx, const char *path, void *at, size_t bytes, ls_watch_t **watch) {
+  ls_watch_t *w = ls_alloc(ctx, sizeof *w);
+  char *copy = w ? ls_strdup(ctx, path) : NULL;
+  if (!copy) {
+    ls_free(w);
+    return LS_ERR_MEMORY;
+  }
+  *w = (ls_watch_t){.ctx = ctx, .path = copy, .at = at, .bytes = bytes};
+  pthread_mutex_lock(&lock);
+  w->next = newest;
+  newest = w;
+  pthread_mutex_unlock(&lock);
+  *watch = w;
+  return LS_OK;
+}
+
+void ls_watch_end(ls_watch_t *watch) {
+  pthread_mutex_lock(&lock);
+  ls_watch_t **at = &newest;
+  while (*at != watch)
+    at = &(*at)->next;
+  *at = watch->next;
+  if (watch->failed) failures--;
+  pthread_mutex_unlock(&lock);
+  ls_free(watch->path);
+  ls_free(watch);
+}
+
+bool ls_data_fault(const void *address) {
+  const int before = errno;
+  const char *at = address;
+  bool ours = false;
+  pthread_mutex_lock(&lock);
+  for (ls_watch_t *w = newest; w && !ours; w = w->next) {
+    if (at < w->at || at >= w->at + w->bytes) continue;
+    ours = w->failed || mmap(w->at, w->bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == w->at;
+    if (ours && !w->failed) failures++;
+    w->failed |= ours;
+  }
+  pthread_mutex_unlock(&lock);
+  errno = before;
+  return ours;
+}
+
+static ls_status_t report(ls_ctx_t *ctx, const char *path, size_t bytes) {
+  static const char remedy[] = "a data file must not change during a run: put it back, and run again, with "
+                               "--resume from the newest checkpoint";
+  struct stat now;
+  if (stat(path, &now) == 0 && now.st_size < (off_t)bytes)
+    return ls_fail(ctx, LS_ERR_IO, "%s: became shorter while it was read, from %zu to %" PRIdMAX " bytes; %s",
+                   path, bytes, (intmax_t)now.st_size, remedy);
+  return ls_fail(ctx, LS_ERR_IO,
+                 "%s: a part of it could not be read any more: it became shorter for a while, or its storage "
+                 "failed; %s",
+                 path, remedy);
+}
+
+ls_status_t ls_watch_check(ls_ctx_t *ctx) {
+  if (failures == 0) return LS_OK;
+  char path[PATH_MAX];
+  size_t bytes = 0;
+  pthread_mutex_lock(&lock);
+  const ls_watch_t *w = newest;
+  while (w && !(w->failed && w->ctx == ctx))
+    w = w->next;
+  if (w) bytes = w->bytes;
+  if (w) snprintf(path, sizeof path, "%s", w->path);
+  pthread_mutex_unlock(&lock);
+  return w ? report(ctx, path, bytes) : LS_OK;
+}
