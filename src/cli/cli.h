@@ -16,12 +16,12 @@ typedef struct {
   char record[CLI_KEPT_BYTES];
 } cli_kept_t;
 typedef struct {
-  int rank;        /* as the launcher gave it; 0 when started by hand */
-  bool gathering;  /* several ranks whose messages are still gathered */
-  int columns;     /* of the terminal that stderr ends on; 0 = it is none */
-  bool line;       /* a progress line is shown: a message replaces it */
-  bool shared;     /* another process of the job may have put one there */
-  cli_kept_t kept; /* since the beginning; ranks other than 0 have not printed it */
+  int rank;          /* as the launcher gave it; 0 when started by hand */
+  bool gathering;    /* several ranks whose messages are still gathered */
+  int columns;       /* of the terminal that stderr ends on; 0 = it is none */
+  _Atomic bool line; /* a progress line is shown: a message, of whatever thread, replaces it */
+  bool shared;       /* another process of the job may have put one there */
+  cli_kept_t kept;   /* since the beginning; ranks other than 0 have not printed it */
 } cli_messages_t;
 
 /* From now on messages are gathered, if a launcher has started several ranks. */

@@ -7,7 +7,7 @@
 
 enum { ROWS = 3000, COLS = 4, BATCH = 64, CONTEXT = 8 };
 
-static volatile sig_atomic_t faults;
+static _Atomic int faults;
 
 static void on_bus(int number, siginfo_t *info, void *context) {
   (void)number;
@@ -33,8 +33,8 @@ static void make(void) {
   memset(file, 1, sizeof file);
   for (int i = 0; i < 2; i++) {
     memcpy(file, "\x93NUMPY\1\0\x76\0", 10);
-    int used = snprintf((char *)file + 10, 118, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }",
-                        shape[i]);
+    int used =
+        snprintf((char *)file + 10, 118, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }", shape[i]);
     memset(file + 10 + used, ' ', (size_t)(117 - used));
     file[127] = '\n';
     const char *path = file_make(i == 0 ? "x.npy" : "y.npy", file, 128 + ROWS * (i == 0 ? COLS : 1));
@@ -46,13 +46,20 @@ static void make(void) {
 
 static const ls_data_want_t rows_want = {
     .inputs = COLS, .outputs = 3, .classes = true, .x = {LS_F32, 1, {COLS}}};
-static const ls_data_want_t text_want = {
-    .inputs = CONTEXT, .outputs = 256, .classes = true, .x = {LS_F32, 1, {CONTEXT}}, .ids = 256,
-    .positions = CONTEXT, .whole = true};
+static const ls_data_want_t text_want = {.inputs = CONTEXT,
+                                         .outputs = 256,
+                                         .classes = true,
+                                         .x = {LS_F32, 1, {CONTEXT}},
+                                         .ids = 256,
+                                         .positions = CONTEXT,
+                                         .whole = true};
 
 static ls_dataset_t *open_data(said_t *said, bool of_text) {
   const ls_data_config_t config =
-      of_text ? (ls_data_config_t){.kind = LS_DATA_TEXT, .path = text, .tokens = LS_TOKENS_BYTES, .context = CONTEXT}
+      of_text ? (ls_data_config_t){.kind = LS_DATA_TEXT,
+                                   .path = text,
+                                   .tokens = LS_TOKENS_BYTES,
+                                   .context = CONTEXT}
               : (ls_data_config_t){
                     .kind = LS_DATA_NPY, .features = features, .targets = targets, .mapped = LS_MAPPED_TRUE};
   ls_dataset_t *d = NULL;
@@ -131,7 +138,9 @@ static void a_file_that_was_written_again_is_an_error(void **state) {
   ls_dataset_hash(d, 0, d->rows, hex);
   assert_int_equal(truncate(features, 128 + ROWS * COLS), 0);
   assert_int_equal(fill(&said, d, 0), LS_ERR_IO);
-  assert_said(&said, "/x.npy: a part of it could not be read any more: it became shorter for a while, or its storage");
+  assert_said(
+      &said,
+      "/x.npy: a part of it could not be read any more: it became shorter for a while, or its storage");
   ls_dataset_close(d);
   said_close(&said);
   files_remove();
@@ -162,9 +171,8 @@ static void other_faults_stay_the_programs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_file_that_became_shorter_is_an_error),
-      cmocka_unit_test(a_file_that_was_written_again_is_an_error),
-      cmocka_unit_test(other_faults_stay_the_programs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_file_that_became_shorter_is_an_error),
+                                     cmocka_unit_test(a_file_that_was_written_again_is_an_error),
+                                     cmocka_unit_test(other_faults_stay_the_programs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,13 +48,15 @@ static void the_run_fails_and_checkpoints_stay_good(void **state) {
     for (int i = 0; i < TEXT_BYTES; i++)
       fputc('a' + i % 26, file);
     assert_int_equal(fclose(file), 0);
-    snprintf(text, sizeof text,
-             "model: {input: [8], loss: cross-entropy, layers: [{embedding: {size: 256, units: 4}}, {dense: {units: 256, "
-             "over: last}}]}\n"
-             "data: {kind: text, path: %s, tokens: bytes, context: 8}\n"
-             "train: {batch: 4, steps: 3, evaluate_every: 0, checkpoint: {dir: %s/run, every_steps: 1, keep: 9}}\n"
-             "parallel: {strategy: single, backend: cpu, threads: 1}\n",
-             run.data, folder);
+    snprintf(
+        text, sizeof text,
+        "model: {input: [8], loss: cross-entropy, layers: [{embedding: {size: 256, units: 4}}, {dense: "
+        "{units: 256, "
+        "over: last}}]}\n"
+        "data: {kind: text, path: %s, tokens: bytes, context: 8}\n"
+        "train: {batch: 4, steps: 3, evaluate_every: 0, checkpoint: {dir: %s/run, every_steps: 1, keep: 9}}\n"
+        "parallel: {strategy: single, backend: cpu, threads: 1}\n",
+        run.data, folder);
     ls_ctx_t *ctx = ls_ctx_create(keep, &run);
     ls_config_t *config;
     ls_world_t *world;
