@@ -285,7 +285,7 @@ typedef struct {
 
 /* Fills micro-batch `unit` of the run, number unit % accumulate of step unit / accumulate; pure function of its
  * arguments and the files. Weights are 1 / (valid rows of the global batch). Padding rows repeat row 0 of the part with
- * weight 0. Images that are decoded now: LS_ERR_DATA, LS_ERR_IO, LS_ERR_NOT_FOUND, LS_ERR_MEMORY. */
+ * weight 0. Files that are read now, images and mapped ones: LS_ERR_DATA, LS_ERR_IO, LS_ERR_NOT_FOUND, LS_ERR_MEMORY. */
 ls_status_t ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,
                           const ls_batch_t *to);
 /* The same for one of `parts` contiguous shares of the rows; all shares together fill the micro-batch. `work`: of this

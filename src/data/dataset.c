@@ -2,7 +2,6 @@
 #include "data/corpus.h"
 #include "data/images.h"
 #include "data/mapped.h"
-#include "data/npz.h"
 #include "data/order.h"
 #include "data/parts.h"
 
@@ -11,175 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The bytes of one array: a .npy file, or a member of an archive. held_bytes: the peak. */
-static ls_status_t read_npy_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size,
-                                  size_t *held_bytes) {
-  char *file = ls_strdup(ctx, path);
-  if (!file) return LS_ERR_MEMORY;
-  file[ls_npz_file_length(path)] = '\0';
-  ls_status_t status = ls_read_bytes(ctx, file, bytes, size);
-  ls_free(file);
-  if (status != LS_OK) return status;
-  *held_bytes = *size;
-  if (!ls_npz_is(path, *bytes, *size)) return LS_OK;
-  const char *archive = *bytes;
-  status = ls_npz_member(ctx, path, ls_read_limit(), bytes, size);
-  if (status != LS_OK) ls_free(*bytes);
-  if (status == LS_OK && *bytes != archive) *held_bytes += *size;
-  return status;
-}
-
-static ls_status_t read_idx_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size,
-                                  size_t *held_bytes) {
-  ls_status_t status = ls_read_bytes(ctx, path, bytes, size);
-  if (status == LS_OK) *held_bytes = *size;
-  return status;
-}
-
-static const struct {
-  ls_status_t (*bytes)(ls_ctx_t *ctx, const char *path, char **bytes, size_t *size, size_t *held_bytes);
-  ls_status_t (*matrix)(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
-} readers[] = {[LS_DATA_IDX] = {read_idx_bytes, ls_read_idx}, [LS_DATA_NPY] = {read_npy_bytes, ls_read_npy}};
-
-static ls_status_t read_file(ls_ctx_t *ctx, const char *path, int kind, size_t *largest, ls_matrix_t *out) {
-  char *bytes;
-  size_t size, held_bytes;
-  ls_status_t status = readers[kind].bytes(ctx, path, &bytes, &size, &held_bytes);
-  if (status != LS_OK) return status;
-  if (held_bytes > *largest) *largest = held_bytes;
-  status = readers[kind].matrix(ctx, path, bytes, size, out);
-  ls_free(bytes);
-  return status;
-}
-
-/* All files that match, one after the other. */
-static ls_status_t read_files(ls_ctx_t *ctx, const char *path, int kind, size_t *largest, ls_matrix_t *out) {
-  ls_arena_t arena;
-  ls_strings_t files;
-  ls_arena_init(&arena, ctx);
-  ls_status_t status = ls_files_find(&arena, path, true, &files);
-  for (int i = 0; status == LS_OK && i < files.count; i++) {
-    ls_matrix_t one = {0};
-    status = read_file(ctx, files.v[i], kind, largest, i == 0 ? out : &one);
-    ls_shape_t first = out->row, next = one.row;
-    first.dtype = next.dtype; /* what holds both is found */
-    if (status == LS_OK && i > 0 && !ls_shape_equal(&first, &next)) {
-      char a[LS_SHAPE_TEXT_BYTES], b[LS_SHAPE_TEXT_BYTES];
-      status = ls_fail(ctx, LS_ERR_DATA, "%s: its rows are %s, those of %s are %s", files.v[i],
-                       ls_shape_text(&one.row, a), files.v[0], ls_shape_text(&out->row, b));
-    }
-    if (status == LS_OK && i > 0) status = ls_matrix_append(ctx, out, &one);
-    ls_matrix_release(&one);
-  }
-  ls_arena_release(&arena);
-  return status;
-}
-
-static ls_status_t read_pair(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *r) {
-  r->feature_name = config->features;
-  r->target_name = config->targets;
-  ls_status_t status =
-      r->mapped ? LS_OK : read_files(ctx, config->features, config->kind, &r->file_bytes, &r->features);
-  return status == LS_OK ? read_files(ctx, config->targets, config->kind, &r->file_bytes, &r->targets)
-                         : status;
-}
-
-static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *r) {
-  char *text, delimiter;
-  size_t size;
-  ls_data_delimiter(config, &delimiter); /* was checked */
-  r->feature_name = r->target_name = config->path;
-  ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
-  if (status != LS_OK) return status;
-  r->file_bytes = size;
-  status = r->labels.most > 0 ? ls_read_csv_labels(ctx, config->path, text, size, delimiter, &config->target,
-                                                   &r->labels, &r->targets)
-                              : ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, false,
-                                            NULL, &r->targets);
-  /* A window's own targets are known by the time of a later one. */
-  bool known = config->window > 0 && config->horizon > 0 && !r->labels.text;
-  const ls_strings_t *except = known ? NULL : &config->target;
-  if (status == LS_OK)
-    status = ls_read_csv_features(ctx, config->path, text, size, delimiter, config, except, &r->features);
-  if (status == LS_OK && config->missing == LS_MISSING_INDICATOR)
-    status = ls_matrix_mark_gaps(ctx, &r->features);
-  ls_free(text);
-  return status;
-}
-
-/* Memory for a copy of the caller's values. */
-static ls_status_t make_values(ls_ctx_t *ctx, const char *what, int64_t rows, ls_shape_t row,
-                               ls_matrix_t *out) {
-  int64_t all, cols = ls_shape_count(&row);
-  if (cols < 1 || __builtin_mul_overflow(rows, cols, &all))
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " x %" PRId64 " %s make no dataset", rows, cols, what);
-  *out = (ls_matrix_t){.rows = rows, .cols = cols, .row = row, .bytes = row.dtype == LS_U8};
-  out->values = ls_alloc_array(ctx, (size_t)all, ls_dtype_bytes(row.dtype));
-  return out->values ? LS_OK : LS_ERR_MEMORY;
-}
-
-static ls_status_t copy_bytes(ls_ctx_t *ctx, const ls_data_memory_t *m, ls_matrix_t *out) {
-  ls_status_t status = make_values(ctx, "bytes", m->rows, LS_SHAPE(LS_U8, m->inputs), out);
-  if (status == LS_OK) memcpy(out->values, m->bytes, (size_t)m->rows * (size_t)m->inputs);
-  return status;
-}
-
-/* They must be finite. */
-static ls_status_t copy_values(ls_ctx_t *ctx, const char *what, const float *values, int64_t rows,
-                               int64_t cols, ls_matrix_t *out) {
-  ls_status_t status = make_values(ctx, what, rows, LS_SHAPE(LS_F32, cols), out);
-  if (status != LS_OK) return status;
-  float *copy = out->values;
-  size_t count = (size_t)rows * (size_t)cols;
-  for (size_t i = 0; i < count; i++) {
-    if (!isfinite(values[i]))
-      return ls_fail(ctx, LS_ERR_DATA, "given %s: row %zu, column %zu (from 0) is not finite", what,
-                     i / (size_t)cols, i % (size_t)cols);
-    copy[i] = values[i];
-  }
-  return LS_OK;
-}
-
-static ls_status_t read_memory(ls_ctx_t *ctx, const ls_data_memory_t *m, const ls_data_want_t *want,
-                               ls_source_t *r) {
-  r->feature_name = "given features";
-  r->target_name = "given targets";
-  if (!m || m->rows < 1 || !(m->features || m->bytes) ||
-      !(want->classes ? (const void *)m->classes : m->targets))
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "the given samples need at least one row, features and %s",
-                   want->classes ? "classes" : "targets");
-  ls_status_t status = m->bytes ? copy_bytes(ctx, m, &r->features)
-                                : copy_values(ctx, "features", m->features, m->rows, m->inputs, &r->features);
-  if (status != LS_OK) return status;
-  if (!want->classes) return copy_values(ctx, "targets", m->targets, m->rows, m->outputs, &r->targets);
-  status = make_values(ctx, "classes", m->rows, (ls_shape_t){.dtype = LS_I32}, &r->targets);
-  if (status != LS_OK) return status;
-  r->targets.integers = true;
-  memcpy(r->targets.values, m->classes, (size_t)m->rows * sizeof *m->classes);
-  return LS_OK;
-}
-
-static ls_status_t read_kind(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
-                             const ls_data_want_t *want, ls_source_t *r) {
-  switch ((ls_data_kind_t)config->kind) {
-  case LS_DATA_IDX:
-  case LS_DATA_NPY:
-    return read_pair(ctx, config, r);
-  case LS_DATA_CSV:
-    return read_csv(ctx, config, r);
-  case LS_DATA_MEMORY:
-    return read_memory(ctx, memory, want, r);
-  case LS_DATA_SYNTHETIC:
-    r->feature_name = "the synthetic set";
-    r->target_name = "the synthetic set";
-    return ls_synthetic_make(ctx, config, want, &r->features, &r->targets);
-  case LS_DATA_TEXT: /* opened as a stream */
-  case LS_DATA_IMAGES:
-    break;
-  }
-  return LS_ERR_INTERNAL; /* the kind was checked */
-}
 
 int64_t ls_dataset_bytes(const ls_dataset_t *d) {
   if (d->corpus) return ls_corpus_bytes(d->corpus);
@@ -247,7 +77,7 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   files.targets = config->validation_targets;
   files.path = config->validation_path;
   ls_source_t held_out = {.labels = train->labels}; /* those of the training file */
-  ls_status_t status = read_kind(ctx, &files, NULL, want, &held_out);
+  ls_status_t status = ls_source_read(ctx, &files, NULL, want, &held_out);
   if (status == LS_OK) status = check_rows(ctx, train, &held_out, d->images);
   if (status == LS_OK) status = ls_targets_check(ctx, want, &held_out);
   if (status == LS_OK) status = check_columns(ctx, train, &held_out);
@@ -262,39 +92,7 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   return status;
 }
 
-/* Features are mapped, those of validation files behind the others; targets are read: held_out's are not yet behind the
- * others. */
-static ls_status_t read_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                               const ls_norm_t *norm, ls_source_t *r, ls_source_t *held_out,
-                               ls_dataset_t *d) {
-  ls_data_config_t files = *config;
-  files.features = config->validation_features;
-  files.targets = config->validation_targets;
-  r->mapped = held_out->mapped = true;
-  ls_status_t status = read_pair(ctx, config, r);
-  if (status == LS_OK) status = ls_mapped_open(ctx, config, want, norm, d, &r->features);
-  return status == LS_OK && files.features ? read_pair(ctx, &files, held_out) : status;
-}
-
-/* Training and validation files alone, as their messages name them; then their targets become one. */
-static ls_status_t join_mapped(ls_ctx_t *ctx, const ls_data_want_t *row, ls_source_t *r,
-                               ls_source_t *held_out, ls_dataset_t *d) {
-  const int64_t rows = r->features.rows;
-  held_out->features = r->features;
-  held_out->features.rows = rows - d->split_rows;
-  r->features.rows = d->split_rows;
-  ls_status_t status = ls_targets_check(ctx, row, r);
-  r->features.rows = rows;
-  if (status != LS_OK || !held_out->feature_name) return status;
-  status = ls_targets_check(ctx, row, held_out);
-  if (status == LS_OK) status = ls_matrix_append(ctx, &r->targets, &held_out->targets);
-  snprintf(d->validation_source, sizeof d->validation_source, "%s", held_out->feature_name);
-  d->train_count = d->split_rows;
-  d->validation_count = rows - d->split_rows;
-  return status;
-}
-
-static ls_status_t set_augment(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+ls_status_t ls_dataset_augment(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                ls_dataset_t *d) {
   ls_shape_t x = want->x;
   x.dtype = d->sample.x.dtype;
@@ -307,37 +105,6 @@ static ls_status_t take_rows(ls_ctx_t *ctx, const ls_data_config_t *config, cons
   row->inputs = r->features.cols;
   row->x = r->features.row;
   return ls_images_array(ctx, config, want, r->feature_name, &r->features.row, d);
-}
-
-static ls_status_t build_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                                const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
-  d->inputs = want->inputs;
-  d->outputs = want->outputs;
-  d->classes = want->classes;
-  snprintf(d->source, sizeof d->source, "%s", config->features);
-  ls_data_want_t row = *want; /* of one row */
-  ls_source_t held_out = {0};
-  ls_status_t status = read_mapped(ctx, config, want, norm, r, &held_out, d);
-  d->sample.x = r->features.row;
-  if (status == LS_OK && ls_data_pictures(config)) status = take_rows(ctx, config, want, r, &row, d);
-  if (status == LS_OK) status = join_mapped(ctx, &row, r, &held_out, d);
-  ls_matrix_release(&held_out.targets);
-  if (status != LS_OK) return status;
-  d->rows = r->features.rows;
-  d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
-  if (want->positions > 0) d->sample.target = LS_SHAPE(LS_I32, want->positions);
-  if (d->classes) {
-    status = ls_labels_take(ctx, &r->targets, d);
-  } else if (!d->images) {
-    status = ls_matrix_narrow(ctx, d->norm.target_mean, d->norm.target_scale, &r->targets);
-    d->targets = r->targets.values;
-    r->targets.values = NULL;
-  }
-  if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
-  const ls_normalize_t how = {
-      .given = norm, .compute = config->normalize, .labels = want->labels, .pictures = config};
-  if (status == LS_OK && d->images) return ls_images_ready(ctx, &how, &r->targets, d);
-  return status == LS_OK ? set_augment(ctx, config, want, d) : status;
 }
 
 static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
@@ -381,7 +148,7 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
     return ls_images_ready(ctx, &how, &r->targets, d);
   }
   if (status == LS_OK) status = ls_normalize(ctx, d, &r->features, &r->targets, &how);
-  if (status == LS_OK) status = set_augment(ctx, config, want, d);
+  if (status == LS_OK) status = ls_dataset_augment(ctx, config, want, d);
   d->columns = r->features.names;
   r->features.names = NULL;
   if (!windows) return status;
@@ -428,10 +195,10 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
     bool mapped = false;
     if (status == LS_OK) status = ls_mapped_wanted(ctx, config, want, norm, &mapped);
     if (mapped && status == LS_OK) {
-      status = build_mapped(ctx, config, want, norm, &r, d);
+      status = ls_mapped_build(ctx, config, want, norm, &r, d);
       goto opened;
     }
-    if (status == LS_OK) status = read_kind(ctx, config, memory, want, &r);
+    if (status == LS_OK) status = ls_source_read(ctx, config, memory, want, &r);
     if (status == LS_OK && r.labels.text) status = ls_labels_list(&r.labels, &d->labels);
     if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
   }

@@ -1,6 +1,7 @@
 /* Arrays of numpy as they lie in their files: bytes as they are, every other type made f32 row by row. */
 #include "data/mapped.h"
 
+#include "data/images.h"
 #include "data/npz.h"
 
 #include <inttypes.h>
@@ -114,8 +115,10 @@ static ls_status_t take_norm(ls_ctx_t *ctx, const ls_norm_t *given, const ls_mat
   return LS_OK;
 }
 
-ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                           const ls_norm_t *norm, ls_dataset_t *d, ls_matrix_t *features) {
+/* Of the section, and of its validation files behind them: rows and widths, without values. The norms of pictures are left to
+ * ls_normalize. */
+static ls_status_t open_features(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                                 const ls_norm_t *norm, ls_dataset_t *d, ls_matrix_t *features) {
   const char *const paths[] = {config->features, config->validation_features};
   const bool pictures = ls_data_pictures(config);
   if (want->whole || (config->normalize && !norm && !pictures))
@@ -127,6 +130,73 @@ ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   if (!d->mapped) return LS_ERR_MEMORY;
   ls_status_t status = open_files(ctx, paths, d, features);
   return status == LS_OK && !pictures ? take_norm(ctx, norm, features, d) : status;
+}
+
+/* Features are mapped, those of validation files behind the others; targets are read: held_out's are not yet behind the
+ * others. */
+static ls_status_t read_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                               const ls_norm_t *norm, ls_source_t *r, ls_source_t *held_out,
+                               ls_dataset_t *d) {
+  ls_data_config_t files = *config;
+  files.features = config->validation_features;
+  files.targets = config->validation_targets;
+  r->mapped = held_out->mapped = true;
+  ls_status_t status = ls_source_pair(ctx, config, r);
+  if (status == LS_OK) status = open_features(ctx, config, want, norm, d, &r->features);
+  return status == LS_OK && files.features ? ls_source_pair(ctx, &files, held_out) : status;
+}
+
+/* Training and validation files alone, as their messages name them; then their targets become one. */
+static ls_status_t join_mapped(ls_ctx_t *ctx, const ls_data_want_t *row, ls_source_t *r,
+                               ls_source_t *held_out, ls_dataset_t *d) {
+  const int64_t rows = r->features.rows;
+  held_out->features = r->features;
+  held_out->features.rows = rows - d->split_rows;
+  r->features.rows = d->split_rows;
+  ls_status_t status = ls_targets_check(ctx, row, r);
+  r->features.rows = rows;
+  if (status != LS_OK || !held_out->feature_name) return status;
+  status = ls_targets_check(ctx, row, held_out);
+  if (status == LS_OK) status = ls_matrix_append(ctx, &r->targets, &held_out->targets);
+  snprintf(d->validation_source, sizeof d->validation_source, "%s", held_out->feature_name);
+  d->train_count = d->split_rows;
+  d->validation_count = rows - d->split_rows;
+  return status;
+}
+
+ls_status_t ls_mapped_build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                            const ls_norm_t *norm, ls_source_t *r, ls_dataset_t *d) {
+  d->inputs = want->inputs;
+  d->outputs = want->outputs;
+  d->classes = want->classes;
+  snprintf(d->source, sizeof d->source, "%s", config->features);
+  ls_data_want_t row = *want; /* of one row */
+  ls_source_t held_out = {0};
+  ls_status_t status = read_mapped(ctx, config, want, norm, r, &held_out, d);
+  d->sample.x = r->features.row;
+  if (status == LS_OK && ls_data_pictures(config)) {
+    row.inputs = r->features.cols;
+    row.x = r->features.row;
+    status = ls_images_array(ctx, config, want, r->feature_name, &r->features.row, d);
+  }
+  if (status == LS_OK) status = join_mapped(ctx, &row, r, &held_out, d);
+  ls_matrix_release(&held_out.targets);
+  if (status != LS_OK) return status;
+  d->rows = r->features.rows;
+  d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
+  if (want->positions > 0) d->sample.target = LS_SHAPE(LS_I32, want->positions);
+  if (d->classes) {
+    status = ls_labels_take(ctx, &r->targets, d);
+  } else if (!d->images) {
+    status = ls_matrix_narrow(ctx, d->norm.target_mean, d->norm.target_scale, &r->targets);
+    d->targets = r->targets.values;
+    r->targets.values = NULL;
+  }
+  if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
+  const ls_normalize_t how = {
+      .given = norm, .compute = config->normalize, .labels = want->labels, .pictures = config};
+  if (status == LS_OK && d->images) return ls_images_ready(ctx, &how, &r->targets, d);
+  return status == LS_OK ? ls_dataset_augment(ctx, config, want, d) : status;
 }
 
 static const ls_mapped_file_t *file_of(const ls_mapped_t *m, int64_t row) {

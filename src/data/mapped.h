@@ -22,10 +22,11 @@ struct ls_mapped {
  * LS_ERR_NOT_FOUND: no file matches. */
 ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                              const ls_norm_t *norm, bool *wanted);
-/* Opens the features of the section, and of its validation files behind them; *features has their rows and widths
- * without values. The norms of pictures (ls_data_pictures) are left to ls_normalize. LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
-ls_status_t ls_mapped_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                           const ls_norm_t *norm, ls_dataset_t *dataset, ls_matrix_t *features);
+/* The whole dataset of the section, whose features stay in their files, those of validation files behind the others; targets are
+ * read. *source: zeros at first, to be released by the caller. LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_MISMATCH,
+ * LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
+ls_status_t ls_mapped_build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                            const ls_norm_t *norm, ls_source_t *source, ls_dataset_t *dataset);
 /* Values [first, first + count) of a row as sample.x has them: bytes, or f32 normalised. Pure. */
 void ls_mapped_row(const ls_dataset_t *dataset, int64_t row, int64_t first, int64_t count, void *out);
 const uint8_t *ls_mapped_bytes(const ls_mapped_t *mapped,

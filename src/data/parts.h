@@ -20,6 +20,13 @@ typedef struct {
   ls_labels_t labels; /* csv: where its one target column holds labels; most 0: it may not */
 } ls_source_t;
 
+/* source.c: reads what the section selects, neither text nor images; `memory` and `want` as in ls_dataset_open. The caller
+ * releases both matrices, also after an error. LS_ERR_DATA, LS_ERR_ARGUMENT, LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
+ls_status_t ls_source_read(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
+                           const ls_data_want_t *want, ls_source_t *source);
+/* The same of idx and npy: targets, and features unless they stay in their files (source->mapped). */
+ls_status_t ls_source_pair(ls_ctx_t *ctx, const ls_data_config_t *config, ls_source_t *source);
+
 /* Checks the widths and row counts against each other and against the model's needs, and that classes are
  * class numbers. LS_ERR_DATA. */
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *source);
@@ -55,6 +62,9 @@ ls_status_t ls_windows_next(ls_ctx_t *ctx, ls_window_rows_t *windows, int64_t mo
 /* Checks that images can be shifted and flipped as the section says, and how. LS_ERR_CONFIG. */
 ls_status_t ls_augment_set(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_shape_t *x,
                            ls_augment_t *augment);
+/* The same for a dataset whose samples have the model's dimensions (`want`), and a dtype of their own. */
+ls_status_t ls_dataset_augment(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                               ls_dataset_t *dataset);
 
 /* One mean and scale for all values, which the device applies. */
 static inline void ls_dataset_one_unit(ls_dataset_t *dataset, float mean, float scale) {

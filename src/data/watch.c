@@ -61,7 +61,8 @@ bool ls_data_fault(const void *address) {
   pthread_mutex_lock(&lock);
   for (ls_watch_t *w = newest; w && !ours; w = w->next) {
     if (at < w->at || at >= w->at + w->bytes) continue;
-    ours = w->failed || mmap(w->at, w->bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == w->at;
+    ours = w->failed ||
+           mmap(w->at, w->bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == w->at;
     if (ours && !w->failed) failures++;
     w->failed |= ours;
   }
