@@ -2,6 +2,9 @@
 #include "common.h"
 #include "data/parts.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 static const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 4, 0, 0, 0, 2,
                                        0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8};
 static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 4, 0, 1, 2, 1};
@@ -564,6 +567,35 @@ static void test_validation_from_its_own_file(void **state) {
   said_close(&said);
 }
 
+/* Where the hash's state will be, at a multiple of 64 bytes. */
+__attribute__((noinline)) static void fill_stack(uint64_t seed) {
+  _Alignas(64) volatile uint64_t word[1024];
+  for (int i = 0; i < LS_COUNT(word); i++)
+    word[i] = i % 8 == offsetof(XXH3_state_t, seed) / 8 % 8 ? seed : 0;
+}
+
+/* A row's hash began with what the stack held: if that was the same seed, its secret was taken as made. */
+static void test_a_hash_does_not_depend_on_the_stack(void **state) {
+  (void)state;
+  float x[100] = {1}, y[1] = {2};
+  said_t said;
+  said_open(&said);
+  const case_t c = {.config = {.kind = LS_DATA_MEMORY},
+                    .memory = {.rows = 1, .inputs = 100, .outputs = 1, .features = x, .targets = y},
+                    .want = {100, 1, false}};
+  const int64_t sizes[] = {1, 100, 1, false}; /* the first row's seed is their hash */
+  char clean[LS_DATASET_HASH_BYTES], dirty[LS_DATASET_HASH_BYTES];
+  ls_dataset_t *d;
+  assert_int_equal(open_case(said.ctx, &c, &d), LS_OK);
+  fill_stack(0);
+  ls_dataset_hash(d, 0, 1, clean);
+  fill_stack(XXH3_64bits_withSeed(sizes, sizeof sizes, 0));
+  ls_dataset_hash(d, 0, 1, dirty);
+  assert_string_equal(clean, dirty);
+  ls_dataset_close(d);
+  said_close(&said);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_validation_from_its_own_file),
@@ -578,6 +610,7 @@ int main(void) {
       cmocka_unit_test(test_tiny_validation_is_said),
       cmocka_unit_test(test_every_allocation_may_fail),
       cmocka_unit_test(test_section),
+      cmocka_unit_test(test_a_hash_does_not_depend_on_the_stack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
