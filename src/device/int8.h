@@ -3,6 +3,7 @@
 #ifndef LS_DEVICE_INT8_H
 #define LS_DEVICE_INT8_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static inline uint8_t ls_int8_value(float x, float inverse, float zero) {
 }
 
 /* The weights of an output, and their sum. Returns the scale. Magnitudes are compared as integers, which compilers turn
- * into vectors. */
+ * into vectors. Weights whose scale would have no finite inverse count as 0; if one is not finite, neither is the scale. */
 static inline float ls_int8_row(const float *w, int64_t count, int8_t *q, int32_t *sum) {
   int32_t bits = 0, all = 0;
   float most;
@@ -28,9 +29,11 @@ static inline float ls_int8_row(const float *w, int64_t count, int8_t *q, int32_
     bits = one > bits ? one : bits;
   }
   memcpy(&most, &bits, sizeof most);
-  const float inverse = most > 0 ? 127 / most : 0;
+  const float inverse = most > 127 * FLT_MIN ? 127 / most : 0;
   for (int64_t i = 0; i < count; i++) {
     float v = w[i] * inverse;
+    v = v > -127 ? v : -127; /* NaN, too, which is no integer */
+    v = v < 127 ? v : 127;
     int32_t one = (int32_t)(v + copysignf(0.5f, v));
     q[i] = (int8_t)one;
     all += one;

@@ -1,5 +1,6 @@
 /* Products of 8-bit integers of the cpu backend, of every instruction set of this processor: to the bit those of the op rows.
  * Kept weights are those of the device's epoch. */
+#include "device/int8.h"
 #include "device/kernel_test.h"
 #include "graph/cases.h"
 #include "graph/ops/ops.h"
@@ -117,8 +118,25 @@ static void weights_are_kept_for_an_epoch(void **state) {
   bed_close(&bed);
 }
 
+/* 127 / 1e-38 is infinite, and infinity and NaN were made integers, which is undefined. */
+static void weights_that_have_no_scale_make_small_integers(void **state) {
+  (void)state;
+  const float rows[][3] = {{1e-38f, -1e-38f, 0}, {1e-45f, 0, 0}, {NAN, 1, -1}, {INFINITY, 1, 0}, {0, 0, 0}};
+  for (int r = 0; r < LS_COUNT(rows); r++) {
+    int8_t q[3];
+    int32_t sum;
+    const bool finite = isfinite(rows[r][0]);
+    const float scale = ls_int8_row(rows[r], 3, q, &sum);
+    assert_int_equal(isfinite(scale), finite);
+    assert_int_equal(sum, q[0] + q[1] + q[2]);
+    for (int i = 0; i < 3; i++)
+      assert_in_range(q[i] + 127, finite ? 127 : 0, finite ? 127 : 254);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_gives_the_rows_bits),
-                                     cmocka_unit_test(weights_are_kept_for_an_epoch)};
+                                     cmocka_unit_test(weights_are_kept_for_an_epoch),
+                                     cmocka_unit_test(weights_that_have_no_scale_make_small_integers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
