@@ -109,11 +109,14 @@ static ls_status_t read_tensor(taking_t *k, const ls_ckpt_tensor_t *ours, float 
     there = find_all(k, ours, &foreign, at, &fits);
   *taken = there && fits;
   k->total++;
-  if (!there) list_add(&k->missing, ours->name);
-  if (there && !fits && k->other.count == 0) note_unfit(k, ours, &foreign, at);
-  if (there && !fits) list_add(&k->other, ours->name);
+  if (!there) {
+    list_add(&k->missing, ours->name);
+    return LS_OK;
+  }
+  if (!fits && k->other.count == 0) note_unfit(k, ours, &foreign, at);
+  if (!fits) list_add(&k->other, ours->name);
   const ls_shape_t part = part_shape(&ours->shape, foreign.count);
-  for (int i = 0; there && i < foreign.count; i++) {
+  for (int i = 0; i < foreign.count; i++) {
     k->used[at[i]] = true;
     if (!fits || status != LS_OK) continue;
     const int64_t theirs = ls_shape_count(ls_ckpt_shape(k->file, at[i]));
