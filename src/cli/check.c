@@ -66,6 +66,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
   cli_lowered_t lowered;
+  ls_train_place_t end;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
   status = check_run(ctx, config);
@@ -75,13 +76,15 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
   if (status != LS_OK) goto config;
   status = ls_train_data_check(ctx, config, data);
+  if (status == LS_OK)
+    status = ls_train_end(ctx, &config->train, data->train_count, (ls_train_place_t){0}, &end);
   if (status == LS_OK) status = ls_dataset_verify(ctx, data);
   if (status == LS_OK) status = check_weights(ctx, config);
   if (status != LS_OK) goto data;
   status = cli_lowered_create(ctx, config, data->rows, &lowered);
   if (status != LS_OK) goto data;
   look_for_devices(ctx, config);
-  ls_train_hints(ctx, config, ls_train_steps(config, data->train_count));
+  ls_train_hints(ctx, config, end.steps);
   print_result(args, config, &lowered, data);
   cli_lowered_release(&lowered);
 data:

@@ -159,11 +159,6 @@ static ls_status_t saved_samples(ls_ctx_t *ctx, const ls_saved_t *saved, int64_t
   return ls_fail(ctx, LS_ERR_CORRUPT, "the checkpoint's number of trained samples cannot be right");
 }
 
-static ls_status_t too_long(ls_trainer_t *t, const char *what, int64_t count) {
-  return ls_fail(t->ctx, LS_ERR_CONFIG, "%lld %s are more samples than can be counted", (long long)count,
-                 what);
-}
-
 /* Whether figures of the checkpoint's run and of this one come from the same samples. */
 static bool figures_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
   return saved->seed == t->config->train.seed && saved->validation == t->config->data.validation &&
@@ -181,7 +176,8 @@ static ls_status_t leave_out(ls_trainer_t *t) {
                    "train.past_step: samples were left out %d times already: that is the most", t->skips);
   int64_t from = t->base_sample;
   if (__builtin_add_overflow(steps * t->config->train.batch, from, &t->base_sample))
-    return too_long(t, "steps", past);
+    return ls_fail(t->ctx, LS_ERR_CONFIG, "train.past_step: %lld steps are more samples than can be counted",
+                   (long long)past);
   t->skip[t->skips++] = (ls_skip_t){past, from, t->base_sample};
   if (t->world->comm->rank == 0)
     ls_log(t->ctx, LS_LOG_WARN,
@@ -194,8 +190,6 @@ static ls_status_t leave_out(ls_trainer_t *t) {
 /* The length of the run, and this rank's part of each batch. A resumed run begins after the last trained
  * sample, whatever its batch size is now. */
 static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
-  const ls_train_config_t *train = &t->config->train;
-  int64_t samples = t->dataset->train_count;
   ls_status_t fits = t->training ? ls_train_data_check(t->ctx, t->config, t->dataset) : LS_OK;
   if (fits != LS_OK) return fits;
   if (saved->known && t->use == LS_USE_RESUME) {
@@ -211,18 +205,12 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
   }
   ls_status_t leaving = t->training ? leave_out(t) : LS_OK;
   if (leaving != LS_OK) return leaving;
-  if (train->steps > 0) {
-    int64_t left = train->steps > t->base_step ? train->steps - t->base_step : 0;
-    if (__builtin_add_overflow(left * train->batch, t->base_sample, &t->total_samples))
-      return too_long(t, "steps", train->steps);
-    t->total_steps = train->steps;
-  } else {
-    if (__builtin_mul_overflow(train->epochs, samples, &t->total_samples) ||
-        t->total_samples > INT64_MAX - train->batch)
-      return too_long(t, "epochs", train->epochs);
-    int64_t left = t->total_samples > t->base_sample ? t->total_samples - t->base_sample : 0;
-    t->total_steps = t->base_step + (left + train->batch - 1) / train->batch;
-  }
+  ls_train_place_t end;
+  ls_status_t counted = ls_train_end(t->ctx, &t->config->train, t->dataset->train_count,
+                                     (ls_train_place_t){t->base_step, t->base_sample}, &end);
+  if (counted != LS_OK) return counted;
+  t->total_steps = end.steps;
+  t->total_samples = end.samples;
   if (t->training && t->world->comm->rank == 0) ls_train_hints(t->ctx, t->config, t->total_steps);
   return LS_OK;
 }

@@ -55,3 +55,24 @@ ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const 
         "files, and train.evaluate_every above 0");
   return LS_OK;
 }
+
+static ls_status_t too_long(ls_ctx_t *ctx, const char *what, int64_t count) {
+  return ls_fail(ctx, LS_ERR_CONFIG, "%lld %s are more samples than can be counted", (long long)count, what);
+}
+
+ls_status_t ls_train_end(ls_ctx_t *ctx, const ls_train_config_t *train, int64_t samples,
+                         ls_train_place_t from, ls_train_place_t *end) {
+  int64_t left, all;
+  if (train->steps > 0) {
+    left = train->steps > from.steps ? train->steps - from.steps : 0;
+    if (__builtin_add_overflow(left * train->batch, from.samples, &all))
+      return too_long(ctx, "steps", train->steps);
+    *end = (ls_train_place_t){train->steps, all};
+    return LS_OK;
+  }
+  if (__builtin_mul_overflow(train->epochs, samples, &all) || all > INT64_MAX - train->batch)
+    return too_long(ctx, "epochs", train->epochs);
+  left = all > from.samples ? all - from.samples : 0;
+  *end = (ls_train_place_t){from.steps + (left + train->batch - 1) / train->batch, all};
+  return LS_OK;
+}

@@ -34,12 +34,3 @@ void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, int64_t steps) {
   look_at_pruning(ctx, &config->prune, steps);
   look_at_padding(ctx, &config->model);
 }
-
-int64_t ls_train_steps(const ls_config_t *config, int64_t samples) {
-  const ls_train_config_t *train = &config->train;
-  int64_t all;
-  if (train->steps > 0) return train->steps;
-  if (__builtin_mul_overflow(train->epochs, samples, &all) || all > INT64_MAX - train->batch)
-    return INT64_MAX;
-  return (all + train->batch - 1) / train->batch;
-}

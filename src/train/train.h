@@ -21,8 +21,15 @@ ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const
 /* Refusals of training with this data before its first step: the batch as above, and LS_ERR_CONFIG for
  * train.patience without a validation part. */
 ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data);
-/* The steps of a new run with so many training samples; INT64_MAX: more than can be counted. Pure. */
-int64_t ls_train_steps(const ls_config_t *config, int64_t samples);
+/* A place in a run: steps done, and samples of its stream that they have taken. */
+typedef struct {
+  int64_t steps, samples;
+} ls_train_place_t;
+/* Where a run over so many training `samples` ends if it goes on at `from` (zeros: a new run). A run that is given in steps ends
+ * after train.steps, one in epochs after train.epochs of the stream; one that is already longer has no steps left.
+ * LS_ERR_CONFIG: more samples than can be counted. Local. */
+ls_status_t ls_train_end(ls_ctx_t *ctx, const ls_train_config_t *train, int64_t samples,
+                         ls_train_place_t from, ls_train_place_t *end);
 /* Warns of what a run of so many steps allows but can hardly be meant: a pruning that it does not reach, a model.pad that a
  * layer cannot leave out. */
 void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, int64_t steps);

@@ -181,11 +181,48 @@ static void test_every_failing_allocation_is_reported(void **state) {
   fail();
 }
 
+/* Of a new run, and of one that goes on with another batch size than before. */
+static void the_end_of_a_run(void **state) {
+  (void)state;
+  const int64_t most = INT64_MAX;
+  const struct {
+    ls_train_config_t train;
+    int64_t samples;
+    ls_train_place_t from, end;
+  } rows[] = {
+      {{.batch = 10, .steps = 7}, 25, {0, 0}, {7, 70}},
+      {{.batch = 10, .steps = 7}, 25, {3, 60}, {7, 100}},
+      {{.batch = 10, .steps = 7}, 25, {7, 60}, {7, 60}},
+      {{.batch = 10, .steps = 7}, 25, {9, 60}, {7, 60}},
+      {{.batch = 10, .epochs = 2}, 25, {0, 0}, {5, 50}},
+      {{.batch = 10, .epochs = 3}, 25, {0, 0}, {8, 75}},
+      {{.batch = 10, .epochs = 3}, 25, {4, 20}, {10, 75}},
+      {{.batch = 10, .epochs = 3}, 25, {4, 80}, {4, 75}},
+      {{.batch = 10, .epochs = 1}, most - 10, {0, 0}, {most / 10, most - 10}},
+      {{.batch = 10, .epochs = 1}, most - 9, {0, 0}, {-1, -1}},
+      {{.batch = 10, .epochs = 3}, most / 2, {0, 0}, {-1, -1}},
+      {{.batch = 10, .steps = 7}, 25, {0, most - 70}, {7, most}},
+      {{.batch = 10, .steps = 7}, 25, {0, most - 69}, {-1, -1}},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    messages_t messages = {""};
+    ls_ctx_t *ctx = ls_ctx_create(collect, &messages);
+    ls_train_place_t end = {-1, -1};
+    ls_status_t status = ls_train_end(ctx, &rows[i].train, rows[i].samples, rows[i].from, &end);
+    if (end.steps != rows[i].end.steps || end.samples != rows[i].end.samples)
+      fail_msg("row %d: %lld, %lld", i, (long long)end.steps, (long long)end.samples);
+    assert_int_equal(status, end.steps < 0 ? LS_ERR_CONFIG : LS_OK);
+    assert_int_equal(strstr(messages.text, " are more samples than can be counted") != NULL, end.steps < 0);
+    ls_ctx_destroy(ctx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_errors_name_place_and_remedy),
                                      cmocka_unit_test(test_paths_of_a_file_start_at_its_folder),
                                      cmocka_unit_test(test_saved_text_loads_again),
                                      cmocka_unit_test(test_presets_have_the_published_parameters),
-                                     cmocka_unit_test(test_every_failing_allocation_is_reported)};
+                                     cmocka_unit_test(test_every_failing_allocation_is_reported),
+                                     cmocka_unit_test(the_end_of_a_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
