@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char *text_of(const json_t *document) {
   return json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
@@ -19,8 +18,7 @@ ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *docu
   return status;
 }
 
-/* Creates the temporary file with which replacing `path` begins. A path that is no regular file (a terminal,
- * a pipe) is left alone. */
+/* Begins to replace `path`, and leaves it at that. A path that is no regular file (a terminal, a pipe) is left alone. */
 static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path) {
   struct stat info;
   bool there = stat(path, &info) == 0;
@@ -28,13 +26,9 @@ static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path
     return ls_fail(ctx, LS_ERR_IO, "%s takes the name of a file; \"%s\" is %s", bench_flags[flag].name, path,
                    *path ? "a folder" : "empty");
   if (there && !S_ISREG(info.st_mode)) return LS_OK;
-  size_t size_bytes = strlen(path) + sizeof ".tmp";
-  char *temporary = ls_alloc(ctx, size_bytes);
-  if (!temporary) return LS_ERR_MEMORY;
-  snprintf(temporary, size_bytes, "%s.tmp", path);
-  ls_status_t status = ls_file_write(ctx, temporary, "", 0);
-  if (status == LS_OK) unlink(temporary);
-  ls_free(temporary);
+  ls_new_file_t file;
+  ls_status_t status = ls_new_file_begin(ctx, path, &file);
+  ls_new_file_end(ctx, &file, LS_ERR_INTERRUPTED);
   return status;
 }
 

@@ -78,6 +78,12 @@ expect 2 'q.safetensors is what is read (--int8)' predict c.yaml --checkpoint ru
 expect 2 'x.csv is what is read (data.path)' quantize c.yaml --checkpoint run --output x.csv
 expect 2 'x.csv is what is read (data.path)' train c.yaml --trace x.csv
 expect 2 'x.csv is what is read (data.path)' bench c.yaml --output x.csv
+# trying the place of a document took the name of a file of the user
+echo mine >doc.json.tmp
+expect 5 'none.json' bench c.yaml --output doc.json --plan none.json
+[ "$(cat doc.json.tmp)" = mine ] || fail "bench has taken doc.json.tmp"
+[ "$(echo doc.json*)" = doc.json.tmp ] || fail "bench has left $(echo doc.json*)"
+expect 5 'nowhere/doc.json' bench c.yaml --output nowhere/doc.json --plan none.json
 expect 2 'f.safetensors is what is read (model.weights)' export c.yaml --set model.weights=f.safetensors --output f.safetensors
 expect 2 'f.safetensors is what is read (--init)' train c.yaml --init f.safetensors --trace f.safetensors
 sed '/^parallel/d' c.yaml >base.yaml
