@@ -232,7 +232,8 @@ typedef struct {
   const char *path; /* a file, all that match a pattern, or a folder of pictures; NULL or "-": none */
 } cli_input_t;
 /* LS_ERR_ARGUMENT, naming the file and what reads it, if a result at `path` would replace one of `inputs` (NULL: none), a file of
- * the configuration or one that it names (NULL: none), or any file beside the manifest of a checkpoint. Links are followed.
+ * the configuration or one that it names (NULL: none), or any file beside the manifest of a checkpoint; and, where the configuration
+ * names a list of pictures, if it would replace any picture. Links are followed.
  * `path` NULL or "-", and what is no regular file yet, replaces nothing. */
 ls_status_t cli_file_spares(ls_ctx_t *ctx, const char *path, const cli_input_t *inputs,
                             const ls_config_t *config);

@@ -1,6 +1,7 @@
 /* What a result must not replace: the files that its command reads, and those of checkpoints. */
 #include "cli/cli.h"
 #include "data/npz.h"
+#include "data/picture.h"
 #include "data/read.h"
 
 #include <limits.h>
@@ -32,6 +33,15 @@ static bool is_below(const result_t *r, const char *folder) {
   if (!picture || !realpath(folder, real)) return false;
   size_t len = strlen(real);
   return strncmp(r->real, real, len) == 0 && r->real[len] == '/';
+}
+
+/* Whether it begins like a picture, whatever its name. */
+static bool is_picture(const result_t *r) {
+  char begin[16];
+  FILE *file = fopen(r->real, "rb");
+  size_t size = file ? fread(begin, 1, sizeof begin, file) : 0;
+  if (file) fclose(file);
+  return ls_picture_is(begin, size);
 }
 
 /* Whether an input of this path, which may be a pattern, a folder or FILE.npz:NAME, is the file. */
@@ -68,6 +78,7 @@ static bool is_written_in(const result_t *r, const ls_doc_node_t *node, const ch
 
 static ls_status_t spares_config(const result_t *r, const ls_config_t *config) {
   const ls_data_config_t *data = &config->data;
+  struct stat info;
   const char *last = NULL;
   if (is_written_in(r, config->doc.root, &last)) return refuse(r, "", "the configuration");
   if (is_read(r, config->model.weights)) return refuse(r, "model", "weights");
@@ -76,10 +87,12 @@ static ls_status_t spares_config(const result_t *r, const ls_config_t *config) {
     if (row->type != LS_OPT_PATH) continue;
     const char *path = *(const char *const *)((const char *)data + row->offset);
     if (is_read(r, path)) return refuse(r, ls_data_section.name, row->name);
-    char *list = path && data->kind == LS_DATA_IMAGES ? ls_path_parent(r->ctx, path) : NULL;
-    const bool pictured = list && is_below(r, list); /* a list names pictures beside it */
-    ls_free(list);
-    if (pictured) return refuse(r, ls_data_section.name, row->name);
+    /* A list names pictures anywhere. No result is a picture, so any of them is taken for listed. */
+    if (path && data->kind == LS_DATA_IMAGES && stat(path, &info) == 0 && !S_ISDIR(info.st_mode) &&
+        is_picture(r))
+      return ls_fail(r->ctx, LS_ERR_ARGUMENT,
+                     "%s is a picture, and %s.%s lists pictures: name another file for the result", r->path,
+                     ls_data_section.name, row->name);
   }
   return LS_OK;
 }

@@ -87,6 +87,20 @@ train_as csv --set data.path="$work/train/list.csv" --set data.validation_path="
 train_as folder --set train.steps=24
 [ "$(bits csv)" = "$(bits folder)" ] || fail "images named by a CSV file have other bits"
 
+# pictures that a CSV file names anywhere, whatever they are called, stay what they are
+mkdir "$work/elsewhere" "$work/lists"
+cp "$work/train/along/001.jpg" "$work/elsewhere/one.jpg"
+cp "$work/train/along/002.jpg" "$work/elsewhere/two"
+printf 'label,file\nalong,../elsewhere/one.jpg\nalong,%s/elsewhere/two\n' "$work" >"$work/lists/list.csv"
+echo text >"$work/elsewhere/three"
+for picture in one.jpg two; do
+  expect 2 "elsewhere/$picture is a picture, and data.path lists pictures: name another file" \
+    export "$work/c.yaml" --checkpoint "$work/one" --set "data.path=$work/lists/list.csv" --output "$work/elsewhere/$picture" --format safetensors
+done
+cmp "$work/elsewhere/one.jpg" "$work/train/along/001.jpg" || fail "a listed picture has changed"
+"$program" export "$work/c.yaml" --checkpoint "$work/one" --set "data.path=$work/lists/list.csv" --output "$work/elsewhere/three" --format safetensors >/dev/null ||
+  fail "a file that is no picture is not replaced"
+
 # a file that is cut, met in the middle of a run of two ranks
 head -c 400 "$work/train/along/001.jpg" >"$work/cut" && mv "$work/cut" "$work/train/along/001.jpg"
 if train_as cut --ranks 2 --set data.normalize=false 2>"$work/err"; then fail "a cut JPEG was trained on"; fi
