@@ -8,9 +8,10 @@
 
 enum { EXTRA_VOCABULARY, EXTRA_CHARACTERS, EXTRA_BYTES, EXTRA_TYPE, EXTRA_HEADER, EXTRA_DECODE };
 static const cli_extra_t extra[] = {
-    [EXTRA_VOCABULARY] =
-        {"--vocabulary", "FILE",
-         "tokenizer.json with byte-pair merges (GPT, Llama, Mistral, Qwen), or a JSON list of characters."},
+    [EXTRA_VOCABULARY] = {"--vocabulary", "FILE",
+                          "tokenizer.json with byte-pair merges (GPT, Llama, Mistral, Qwen) or WordPiece "
+                          "(BERT), or a JSON list of "
+                          "characters."},
     [EXTRA_CHARACTERS] =
         {"--characters", NULL,
          "A token for each character of the text; their list goes to OUTPUT.vocabulary.json."},
@@ -237,7 +238,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 
 const cli_command_t cli_tokenize = {
     .name = "tokenize",
-    .summary = "Makes a token file of text (bytes, characters, byte-pair merges), or text of a token file.",
+    .summary = "Makes a token file of text (bytes, characters, byte-pair merges, WordPiece), or text of a "
+               "token file.",
     .details = "INPUT is a file, or a pattern in quotes for several, which are written one after the other. "
                "The token file is\n"
                "what nanoGPT reads, or with --header what llm.c reads; data.kind: text trains on it.",

@@ -56,13 +56,14 @@ ls_status_t ls_characters_mark(ls_ctx_t *ctx, const char *file, const char *text
   return status;
 }
 
-static void put_utf8(int32_t code, char text[LS_UTF8_BYTES_MAX + 1]) {
+size_t ls_character_write(int32_t code, char text[LS_UTF8_BYTES_MAX + 1]) {
   static const int32_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
   int bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
   text[bytes] = '\0';
   for (int i = bytes - 1; i > 0; i--, code >>= 6)
     text[i] = (char)(0x80 | (code & 0x3f));
   text[0] = (char)(bytes == 1 ? code : lead[bytes] | code);
+  return (size_t)bytes;
 }
 
 ls_status_t ls_characters_number(ls_arena_t *arena, uint32_t *number, ls_strings_t *list) {
@@ -75,7 +76,7 @@ ls_status_t ls_characters_number(ls_arena_t *arena, uint32_t *number, ls_strings
   uint32_t next = 0;
   for (int32_t code = 0; code < LS_CODE_POINTS; code++) {
     if (number[code] == 0) continue;
-    put_utf8(code, text);
+    ls_character_write(code, text);
     texts[next++] = text;
     text += strlen(text) + 1;
     number[code] = next;

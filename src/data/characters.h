@@ -9,6 +9,9 @@ enum { LS_CODE_POINTS = 0x110000, LS_UTF8_BYTES_MAX = 4 };
 /* The character at `text`, of which `left` >= 1 bytes are there. Returns its bytes; 0: malformed. Pure. */
 size_t ls_character(const char *text, size_t left, int32_t *code);
 
+/* Writes a character as UTF-8 with a zero behind it. Returns its bytes. */
+size_t ls_character_write(int32_t code, char text[LS_UTF8_BYTES_MAX + 1]);
+
 /* Reports "FILE:LINE:COLUMN: what" for byte `at` of a text; columns count bytes from 1. Returns `status`. */
 ls_status_t ls_place_fail(ls_ctx_t *ctx, const char *file, const char *text, size_t at, ls_status_t status,
                           const char *what);

@@ -1,7 +1,6 @@
 /* See cut.h. Source: the crate `tokenizers` of Hugging Face, whose files these are. */
 #include "data/cut.h"
 #include "data/characters.h"
-#include "data/nfc.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -26,16 +25,30 @@ static const struct {
     {"Contiguous", GAP_GAP | MATCH_MATCH, false},
 };
 
+/* What Unicode 8 has as \p{P}, which is the version of the crate's table: \p{P}, but not where later versions alone have it. */
+#define PUNCTUATION_MORE "!-/:-@\\[-`{-~\\x{166D}\\x{111C9}"
+#define PUNCTUATION_LATER                                                                                    \
+  "[\\x{61D}\\x{9FD}-\\x{A7F}\\x{C77}-\\x{C8F}\\x{1B4E}\\x{1B4F}\\x{1B7D}-\\x{1B7F}\\x{2E43}-\\x{2E5F}"      \
+  "\\x{10D6E}-\\x{10F8F}\\x{113D4}-\\x{1145F}\\x{11660}-\\x{116BF}\\x{1183B}-\\x{11FFF}\\x{12FF1}-\\x{"      \
+  "12FFF}"                                                                                                   \
+  "\\x{16D6D}-\\x{16FEF}\\x{1E5FF}-\\x{1E95F}]"
+
 /* Cuts that are patterns by another name. */
 static const struct {
   const char *type, *option; /* of which option, if it is set */
   const char *pattern, *behaviour;
+  bool inverts;
 } cuts[] = {
     {"ByteLevel", "use_regex",
      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "Isolated"},
     {"Digits", "individual_digits", "\\p{N}", "Isolated"},
     {"Digits", NULL, "\\p{N}+", "Isolated"},
-    {"Punctuation", NULL, "[!-/:-@\\[-`{-~\\p{P}]", "Isolated"},
+    {"Punctuation", NULL, "[" PUNCTUATION_MORE "]|\\p{P}(?<!" PUNCTUATION_LATER ")", "Isolated"},
+    {"BertPreTokenizer", NULL,
+     "(?:[^\\s\\p{P}" PUNCTUATION_MORE "]++|" PUNCTUATION_LATER ")++|[\\p{P}" PUNCTUATION_MORE "]", "Removed",
+     true},
+    {"Whitespace", NULL, "[" LS_CUT_WORD "]++|[^\\s" LS_CUT_WORD "]++", "Removed", true},
+    {"WhitespaceSplit", NULL, "\\S++", "Removed", true},
 };
 
 static const char *text_of(const json_t *object, const char *key) {
@@ -77,27 +90,51 @@ static ls_status_t add_stage(ls_cut_t *c, const char *pattern, const char *behav
   return status;
 }
 
-/* The text itself as a pattern. */
-static ls_status_t add_plain(ls_cut_t *c, const char *text, const char *behaviour, bool inverts) {
-  char *pattern = ls_alloc(c->ctx, 2 * strlen(text) + 1), *to = pattern;
-  if (!pattern) return LS_ERR_MEMORY;
-  for (; *text; text++) {
+/* The text itself as a pattern; the caller frees it. */
+static char *plain_pattern(ls_ctx_t *ctx, const char *text) {
+  char *pattern = ls_alloc(ctx, 2 * strlen(text) + 1), *to = pattern;
+  for (; pattern && *text; text++) {
     if (strchr("\\^$.|?*+()[]{}-&", *text)) *to++ = '\\';
     *to++ = *text;
   }
-  *to = '\0';
-  ls_status_t status = add_stage(c, pattern, behaviour, inverts);
+  return pattern;
+}
+
+/* The pattern of a Split or Replace, which has one by name. The caller frees it. */
+static ls_status_t read_pattern(const ls_cut_t *c, const char *what, const json_t *one, char **pattern) {
+  const json_t *given = json_object_get(one, "pattern");
+  const char *regex = text_of(given, "Regex"), *plain = text_of(given, "String");
+  char name[32];
+  snprintf(name, sizeof name, "%.8s without a pattern", type_of(one));
+  if (!*regex && !*plain) return unsupported(c, what, name);
+  *pattern = *regex ? ls_strdup(c->ctx, regex) : plain_pattern(c->ctx, plain);
+  return *pattern ? LS_OK : LS_ERR_MEMORY;
+}
+
+static ls_status_t read_split(ls_cut_t *c, const json_t *one) {
+  char *pattern = NULL;
+  ls_status_t status = read_pattern(c, "pre_tokenizer", one, &pattern);
+  if (status == LS_OK)
+    status = add_stage(c, pattern, text_of(one, "behavior"), json_is_true(json_object_get(one, "invert")));
   ls_free(pattern);
   return status;
 }
 
-static ls_status_t read_split(ls_cut_t *c, const json_t *one) {
-  const json_t *pattern = json_object_get(one, "pattern");
-  const char *regex = text_of(pattern, "Regex"), *plain = text_of(pattern, "String");
-  bool inverts = json_is_true(json_object_get(one, "invert"));
-  if (*regex) return add_stage(c, regex, text_of(one, "behavior"), inverts);
-  if (*plain) return add_plain(c, plain, text_of(one, "behavior"), inverts);
-  return unsupported(c, "pre_tokenizer", "Split without a pattern");
+static ls_status_t read_delimiter(ls_cut_t *c, const json_t *one) {
+  const char *delimiter = text_of(one, "delimiter");
+  if (!*delimiter) return unsupported(c, "pre_tokenizer", "CharDelimiterSplit without a delimiter");
+  char *pattern = plain_pattern(c->ctx, delimiter);
+  ls_status_t status = pattern ? add_stage(c, pattern, "Removed", false) : LS_ERR_MEMORY;
+  ls_free(pattern);
+  return status;
+}
+
+static ls_status_t read_replace(ls_cut_t *c, const json_t *one) {
+  char *pattern = NULL;
+  ls_status_t status = read_pattern(c, "normalizer", one, &pattern);
+  if (status == LS_OK) status = ls_normalizer_replace(&c->normalizer, pattern, text_of(one, "content"));
+  ls_free(pattern);
+  return status;
 }
 
 /* The scheme of Metaspace, or what stood for it before 2024. */
@@ -125,7 +162,7 @@ static ls_status_t read_row(ls_cut_t *c, const json_t *one) {
     if (!is_type(one, cuts[i].type)) continue;
     if (cuts[i].option && !json_is_true(option) && !(by_default && !option)) continue;
     const char *behaviour = text_of(one, "behavior");
-    return add_stage(c, cuts[i].pattern, *behaviour ? behaviour : cuts[i].behaviour, false);
+    return add_stage(c, cuts[i].pattern, *behaviour ? behaviour : cuts[i].behaviour, cuts[i].inverts);
   }
   return is_type(one, "ByteLevel") ? LS_OK : unsupported(c, "pre_tokenizer", name_of(one));
 }
@@ -145,32 +182,46 @@ static bool replaces(const json_t *one, const char *from, const char *to) {
          strcmp(text_of(one, "content"), to) == 0;
 }
 
+static ls_status_t beside(const ls_cut_t *c, const char *what, const char *one, const char *other) {
+  char name[128];
+  snprintf(name, sizeof name, "%.60s beside %s", one, other);
+  return unsupported(c, what, name);
+}
+
 static ls_status_t read_normalizer(ls_cut_t *c, const json_t *normalizer) {
   for (size_t i = 0; i < count_of(normalizer, "normalizers"); i++) {
     const json_t *one = member_of(normalizer, "normalizers", i);
-    if (replaces(one, " ", BLANK))
+    bool known = true;
+    ls_status_t status = LS_OK;
+    if (replaces(one, " ", BLANK) && !c->pieces)
       c->characters = c->replaces = true;
     else if (is_type(one, "Prepend") && strcmp(text_of(one, "prepend"), BLANK) == 0)
       c->prefix = LS_PREFIX_EACH;
-    else if (is_type(one, "NFC"))
-      c->nfc = true;
+    else if (is_type(one, "Replace"))
+      status = read_replace(c, one);
     else
-      return unsupported(c, "normalizer", name_of(one));
+      status = ls_normalizer_add(&c->normalizer, one, &known);
+    if (status != LS_OK) return status;
+    if (!known) return unsupported(c, "normalizer", name_of(one));
   }
-  if (c->characters ? c->nfc : c->prefix != LS_PREFIX_NONE)
-    return unsupported(c, "normalizer", c->nfc ? "NFC beside Replace" : "Prepend without Replace");
-  return LS_OK;
+  if (c->prefix != LS_PREFIX_NONE && !c->characters)
+    return unsupported(c, "normalizer", "Prepend without Replace");
+  return c->characters && c->normalizer.count > 0
+             ? beside(c, "normalizer", c->normalizer.step[0].type, "Replace")
+             : LS_OK;
 }
 
 static ls_status_t read_cut(ls_cut_t *c, const json_t *one, bool first, bool last, bool *bytes) {
   bool metaspace = is_type(one, "Metaspace");
+  if (c->pieces && (metaspace || is_type(one, "ByteLevel")))
+    return beside(c, "pre_tokenizer", type_of(one), "WordPiece");
   if (is_type(one, "ByteLevel")) {
     if (json_is_true(json_object_get(one, "add_prefix_space")) && !first)
       return unsupported(c, "pre_tokenizer's option", "add_prefix_space: true behind another cut");
     if (json_is_true(json_object_get(one, "add_prefix_space"))) c->prefix = LS_PREFIX_UNLESS;
     *bytes = last;
   }
-  if (metaspace && first && last && !c->nfc && c->prefix == LS_PREFIX_NONE) {
+  if (metaspace && first && last && c->normalizer.count == 0 && c->prefix == LS_PREFIX_NONE) {
     c->characters = true;
     c->splits = !json_is_false(json_object_get(one, "split"));
     return read_metaspace(c, one, &c->prefix);
@@ -179,12 +230,11 @@ static ls_status_t read_cut(ls_cut_t *c, const json_t *one, bool first, bool las
   if (c->characters && is_type(one, "Split") &&
       strcmp(text_of(json_object_get(one, "pattern"), "String"), " ") == 0)
     return LS_OK;
-  if (metaspace && c->nfc) return unsupported(c, "normalizer", "NFC beside Metaspace");
-  if (c->characters || metaspace) {
-    char name[128];
-    snprintf(name, sizeof name, "%.60s beside %s", name_of(one), c->replaces ? "Replace" : "another cut");
-    return unsupported(c, "pre_tokenizer", name);
-  }
+  if (metaspace && c->normalizer.count > 0)
+    return beside(c, "normalizer", c->normalizer.step[0].type, "Metaspace");
+  if (c->characters || metaspace)
+    return beside(c, "pre_tokenizer", name_of(one), c->replaces ? "Replace" : "another cut");
+  if (is_type(one, "CharDelimiterSplit")) return read_delimiter(c, one);
   return is_type(one, "Split") ? read_split(c, one) : read_row(c, one);
 }
 
@@ -214,10 +264,12 @@ ls_status_t ls_cut_read(ls_cut_t *c, const json_t *root) {
   const json_t *cut = json_object_get(root, "pre_tokenizer");
   size_t count = count_of(cut, "pretokenizers");
   bool bytes = false;
+  c->normalizer.ctx = c->ctx;
+  c->normalizer.owner = c->owner;
   ls_status_t status = read_normalizer(c, json_object_get(root, "normalizer"));
   for (size_t i = 0; i < count && status == LS_OK; i++)
     status = read_cut(c, member_of(cut, "pretokenizers", i), i == 0, i + 1 == count, &bytes);
-  if (status != LS_OK) return status;
+  if (status != LS_OK || c->pieces) return status;
   if (c->characters) return read_decoder(c, json_object_get(root, "decoder"));
   return bytes ? LS_OK
                : unsupported(c, "pre_tokenizer", count ? "without ByteLevel at its end" : type_of(cut));
@@ -226,29 +278,22 @@ ls_status_t ls_cut_read(ls_cut_t *c, const json_t *root) {
 void ls_cut_release(ls_cut_t *c) {
   for (int i = 0; i < c->stages; i++)
     ls_pattern_close(c->stage[i].pattern);
+  ls_normalizer_release(&c->normalizer);
   ls_free(c->room);
 }
 
 /* ---- normalizing ---- */
 
-static bool put_replaced(FILE *to, const ls_piece_t *p) {
-  bool put = true;
-  for (size_t i = 0; i < p->count && put; i++)
-    put = (p->bytes[i] == ' ' ? fputs(BLANK, to) : putc((unsigned char)p->bytes[i], to)) != EOF;
-  return put;
-}
-
 ls_status_t ls_cut_normalize(const ls_cut_t *c, const ls_piece_t *p, char **made, size_t *count) {
-  *made = NULL;
-  if (c->nfc) return ls_nfc(c->ctx, p, made, count);
-  if (!c->replaces || !memchr(p->bytes, ' ', p->count)) return LS_OK;
-  FILE *to = open_memstream(made, count);
-  bool put = to && put_replaced(to, p);
-  if (to && fclose(to) != 0) put = false;
-  if (put) return LS_OK;
-  free(*made);
-  *made = NULL;
-  return ls_fail(c->ctx, LS_ERR_MEMORY, "out of memory: %s with its blanks replaced", p->file);
+  ls_bytes_t to = {.ctx = c->ctx};
+  if (!c->characters) return ls_normalizer_run(&c->normalizer, p, made, count);
+  bool put = c->prefix != LS_PREFIX_EACH || p->count == 0 || ls_bytes_put(&to, BLANK, strlen(BLANK));
+  for (size_t i = 0; i < p->count && put && c->replaces; i++)
+    put = p->bytes[i] == ' ' ? ls_bytes_put(&to, BLANK, strlen(BLANK)) : ls_bytes_put(&to, p->bytes + i, 1);
+  *made = put ? to.bytes : NULL;
+  *count = put && to.bytes ? to.count : p->count;
+  if (!put) ls_free(to.bytes);
+  return put ? LS_OK : LS_ERR_MEMORY;
 }
 
 /* ---- words ---- */
@@ -269,7 +314,7 @@ static ls_status_t reserve(ls_cut_t *c, size_t bytes) {
 
 static bool wants_prefix(const ls_cut_t *c, const ls_piece_t *p) {
   bool blank = c->characters ? ls_cut_blank(p->bytes, p->count) > 0 : *p->bytes == ' ';
-  return c->prefix == LS_PREFIX_EACH || (c->prefix == LS_PREFIX_UNLESS && !blank) ||
+  return (c->prefix == LS_PREFIX_EACH && !p->prefixed) || (c->prefix == LS_PREFIX_UNLESS && !blank) ||
          (c->prefix == LS_PREFIX_FIRST && !blank && p->at == 0);
 }
 
@@ -310,24 +355,13 @@ static ls_status_t take_part(const visit_t *v, int stage, const ls_piece_t *p, p
   return status;
 }
 
-static ls_status_t gave_up(const ls_cut_t *c, const ls_piece_t *p, size_t at, const char *why) {
-  char what[512];
-  snprintf(what, sizeof what,
-           "the pattern of %s gives up here: %s. Break the text up behind this place, with a line's end for "
-           "example, "
-           "or have another program make the token file",
-           LS_SHOWN(c->owner), why);
-  return ls_place_fail(c->ctx, p->file, p->text, p->at + at < p->size ? p->at + at : p->at, LS_ERR_DATA,
-                       what);
-}
-
 static ls_status_t cut_piece(const visit_t *v, int stage, const ls_piece_t *p) {
   if (stage == v->cut->stages) return v->word(v->user, p);
   part_t held = {0, 0, false};
   ls_status_t status = LS_OK;
   for (size_t at = 0, begin, end; at < p->count && status == LS_OK; at = end) {
     const char *why = ls_pattern_find(v->cut->stage[stage].pattern, p->bytes, p->count, at, &begin, &end);
-    if (why) return gave_up(v->cut, p, at, why);
+    if (why) return ls_pattern_gave_up(v->cut->ctx, v->cut->owner, p, at, why);
     status = take_part(v, stage, p, &held, (part_t){at, begin, false});
     if (status == LS_OK) status = take_part(v, stage, p, &held, (part_t){begin, end, true});
   }

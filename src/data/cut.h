@@ -1,14 +1,15 @@
-/* How a tokenizer.json cuts a text into words: its normalizer, its pre_tokenizer, and what its decoder takes back. Two forms
- * are done. In words of bytes (pre_tokenizer ByteLevel: GPT, Llama 3, Qwen) patterns cut the text. In words of characters
- * (SentencePiece: Llama 2, Mistral, Gemma) blanks are written U+2581; lockstep writes them as blanks on both sides. */
+/* How a tokenizer.json cuts a text into words: its normalizer, its pre_tokenizer, and what its decoder takes back. Three
+ * forms are done. In words of bytes (pre_tokenizer ByteLevel: GPT, Llama 3, Qwen) patterns cut the text. In words of characters
+ * (SentencePiece: Llama 2, Mistral, Gemma) blanks are written U+2581; lockstep writes them as blanks on both sides. Words that
+ * WordPiece takes apart (BERT) are cut by patterns too, and the blanks between them are left out. */
 #ifndef LS_DATA_CUT_H
 #define LS_DATA_CUT_H
 
-#include "data/pattern.h"
-
-#include <jansson.h>
+#include "data/tokenizer_normalizer.h"
 
 #define LS_CUT_BLANK "\u2581" /* a blank, in vocabularies of characters */
+/* Members of a class: Rust's \w. */
+#define LS_CUT_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D"
 enum { LS_CUT_STAGES_MAX = 8, LS_CUT_BYTES = 256 };
 
 typedef enum {
@@ -32,8 +33,9 @@ typedef struct {
   bool characters;   /* words are of characters, not of bytes */
   bool splits;       /* characters: every blank begins a word */
   bool strips;       /* decoding leaves out a text's first blank */
-  bool nfc;          /* the text is composed first: nfc.h */
+  bool pieces;       /* words are for WordPiece. The vocabulary's owner sets it before reading */
   bool replaces;     /* the normalizer writes blanks as U+2581 */
+  ls_normalizer_t normalizer;
   ls_prefix_t prefix;
   bool spans
       [LS_CUT_BYTES]; /* characters: a token may go on over a blank behind this byte. The vocabulary's owner sets it */
@@ -45,23 +47,13 @@ typedef struct {
   size_t room_bytes;
 } ls_cut_t;
 
-/* A piece of text. A message's place is counted in `text`, the whole of it as the file has it; what a normalizer put in or took
- * away shifts it by that much. */
-typedef struct {
-  const char *bytes; /* (count) */
-  size_t count;
-  const char *file, *text;
-  size_t at, size; /* the piece begins at text[at], of text[0 .. size) */
-  bool part; /* a word that is longer for the library, which therefore does not look for it as a token */
-} ls_piece_t;
-
-/* Reads everything but the model. `cut` is zeroed but for ctx and owner. LS_ERR_UNSUPPORTED: what would give other tokens,
+/* Reads everything but the model, and for pieces the decoder. `cut` is zeroed but for ctx, owner and pieces. LS_ERR_UNSUPPORTED: what would give other tokens,
  * by its name; LS_ERR_DATA, LS_ERR_MEMORY. ls_cut_release in any case. */
 ls_status_t ls_cut_read(ls_cut_t *cut, const json_t *root);
 void ls_cut_release(ls_cut_t *cut);
 
-/* What the normalizer makes of a piece, but for Prepend. *made (free): *count bytes and a zero; NULL: the piece as it is.
- * LS_ERR_MEMORY; LS_ERR_UNSUPPORTED: see ls_nfc. */
+/* What the normalizer makes of a piece, Prepend included. *made (ls_free): *count bytes and a zero; NULL: the piece as it is.
+ * Errors: see ls_normalizer_run. */
 ls_status_t ls_cut_normalize(const ls_cut_t *cut, const ls_piece_t *piece, char **made, size_t *count);
 
 /* Visits the words of a piece of UTF-8, in order, until one fails. LS_ERR_DATA: a pattern gave up; LS_ERR_MEMORY. */

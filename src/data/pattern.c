@@ -1,5 +1,6 @@
 /* See pattern.h. Sources: Oniguruma's doc/RE and doc/SYNTAX.md, pcre2pattern(3). */
 #include "data/pattern.h"
+#include "data/characters.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -300,4 +301,15 @@ const char *ls_pattern_find(ls_pattern_t *p, const char *text, size_t size, size
   *begin = place[0];
   *end = place[1];
   return NULL;
+}
+
+ls_status_t ls_pattern_gave_up(ls_ctx_t *ctx, const char *owner, const ls_piece_t *p, size_t at,
+                               const char *why) {
+  char what[512];
+  snprintf(what, sizeof what,
+           "the pattern of %s gives up here: %s. Break the text up behind this place, with a line's end for "
+           "example, "
+           "or have another program make the token file",
+           LS_SHOWN(owner), why);
+  return ls_place_fail(ctx, p->file, p->text, p->at + at < p->size ? p->at + at : p->at, LS_ERR_DATA, what);
 }

@@ -3,7 +3,7 @@
 #ifndef LS_DATA_PATTERN_H
 #define LS_DATA_PATTERN_H
 
-#include "base/base.h"
+#include "data/piece.h"
 
 typedef struct ls_pattern ls_pattern_t;
 
@@ -16,6 +16,10 @@ void ls_pattern_close(ls_pattern_t *pattern);
  * Returns NULL, or why the search gave up (a limit on its steps or memory), borrowed until the next call. */
 const char *ls_pattern_find(ls_pattern_t *pattern, const char *text, size_t size, size_t from, size_t *begin,
                             size_t *end);
+
+/* Reports at piece->bytes[at] why a pattern of `owner` gave up there. Returns LS_ERR_DATA. */
+ls_status_t ls_pattern_gave_up(ls_ctx_t *ctx, const char *owner, const ls_piece_t *piece, size_t at,
+                               const char *why);
 
 /* Reports that a tokenizer.json asks for something that is not done here: "OWNER: its WHAT is NAME, which lockstep ...".
  * Returns LS_ERR_UNSUPPORTED. */

@@ -1,4 +1,4 @@
-/* Vocabularies of bytes and of characters, and the encoding of all. tokenizer_model.c reads byte-pair merges. */
+/* Vocabularies of bytes and of characters, and the encoding of all. tokenizer_model.c reads tokenizer.json. */
 #include "data/characters.h"
 #include "data/gunzip.h"
 #include "data/read.h"
@@ -14,7 +14,7 @@ enum { FILE_BYTES_MAX = 256 << 20, BYTES = 256 };
 static ls_tokenizer_t *create(ls_ctx_t *ctx, const char *owner) {
   ls_tokenizer_t *t = ls_alloc(ctx, sizeof *t);
   if (!t) return NULL;
-  t->ctx = t->bpe.ctx = t->cut.ctx = ctx;
+  t->ctx = t->bpe.ctx = t->pieces.ctx = t->cut.ctx = ctx;
   ls_arena_init(&t->arena, ctx);
   if ((t->owner = t->cut.owner = ls_arena_strdup(&t->arena, owner))) return t;
   ls_tokenizer_close(t);
@@ -25,6 +25,7 @@ void ls_tokenizer_close(ls_tokenizer_t *t) {
   if (!t) return;
   ls_free(t->number);
   ls_bpe_release(&t->bpe);
+  ls_wordpiece_release(&t->pieces);
   ls_cut_release(&t->cut);
   for (int i = 0; i < LS_BESIDE_KINDS; i++)
     ls_pattern_close(t->beside[i]);
@@ -139,8 +140,8 @@ ls_strings_t ls_tokenizer_list(const ls_tokenizer_t *t) {
 }
 
 bool ls_tokenizer_keeps(const ls_tokenizer_t *t) {
-  bool keeps =
-      t->cut.prefix == LS_PREFIX_NONE && !t->cut.characters && !t->cut.nfc && !t->beside[LS_BESIDE_SPACE];
+  bool keeps = t->cut.prefix == LS_PREFIX_NONE && !t->cut.characters && !t->cut.pieces &&
+               t->cut.normalizer.count == 0 && !t->beside[LS_BESIDE_SPACE];
   for (int i = 0; i < t->cut.stages; i++)
     if (t->cut.stage[i].drops) keeps = false;
   return keeps;
@@ -148,7 +149,7 @@ bool ls_tokenizer_keeps(const ls_tokenizer_t *t) {
 
 const char *ls_tokenizer_text(const ls_tokenizer_t *t, int64_t token, bool first, size_t *bytes) {
   if (token < 0 || token >= t->size || !t->token[token].text) return NULL;
-  const ls_token_t *found = &t->token[token];
+  const ls_token_t *found = first && t->first ? &t->first[token] : &t->token[token];
   size_t left_out = first && t->cut.strips && found->bytes > 0 && *found->text == ' ';
   *bytes = found->bytes - left_out;
   return found->text + left_out;
@@ -164,7 +165,9 @@ typedef struct {
 
 static ls_status_t put_word(void *run_, const ls_piece_t *word) {
   run_t *run = run_;
-  return ls_bpe_encode(&run->tokenizer->bpe, word, run->put, run->user);
+  ls_tokenizer_t *t = run->tokenizer;
+  return t->cut.pieces ? ls_wordpiece_encode(&t->pieces, word, run->put, run->user)
+                       : ls_bpe_encode(&t->bpe, word, run->put, run->user);
 }
 
 /* By bytes; a text that the other begins with comes first. */
@@ -198,15 +201,17 @@ static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece);
 
 static ls_status_t encode_normalized(run_t *run, const ls_piece_t *piece) {
   ls_piece_t normalized = *piece;
-  char *composed = NULL;
+  char *made = NULL;
   ls_status_t status = LS_OK;
   const ls_tokenizer_t *t = run->tokenizer;
   /* Cutting knows both ways to write a blank. */
-  if (t->cut.nfc || t->added[LS_ADDED_NORMALIZED].count > 0)
-    status = ls_cut_normalize(&t->cut, piece, &composed, &normalized.count);
-  if (composed) normalized.bytes = composed;
+  if (t->cut.normalizer.count > 0 || t->added[LS_ADDED_NORMALIZED].count > 0) {
+    status = ls_cut_normalize(&t->cut, piece, &made, &normalized.count);
+    normalized.prefixed = true;
+  }
+  if (made) normalized.bytes = made;
   if (status == LS_OK) status = encode_piece(run, LS_ADDED_NORMALIZED, &normalized);
-  free(composed);
+  ls_free(made);
   return status;
 }
 
@@ -262,20 +267,21 @@ static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece) {
   return status;
 }
 
-static ls_status_t encode_merges(ls_tokenizer_t *t, const char *file, const char *text, size_t size,
-                                 ls_token_fn *put, void *user) {
+static ls_status_t encode_words(ls_tokenizer_t *t, const char *file, const char *text, size_t size,
+                                ls_token_fn *put, void *user) {
   run_t run = {t, put, user};
   int32_t code;
   for (size_t at = 0, bytes; at < size; at += bytes) {
     if (!(bytes = ls_character(text + at, size - at, &code)))
       return ls_place_fail_utf8(t->ctx, file, text, at);
   }
-  return encode_piece(&run, LS_ADDED_RAW, &(ls_piece_t){text, size, file, text, 0, size, false});
+  return encode_piece(&run, LS_ADDED_RAW,
+                      &(ls_piece_t){.bytes = text, .count = size, .file = file, .text = text, .size = size});
 }
 
 ls_status_t ls_tokenizer_encode(ls_tokenizer_t *t, const char *file, const char *text, size_t size,
                                 ls_token_fn *put, void *user) {
-  if (t->merges) return encode_merges(t, file, text, size, put, user);
+  if (t->words) return encode_words(t, file, text, size, put, user);
   for (size_t i = 0; !t->number && i < size; i++)
     put(user, (unsigned char)text[i]);
   if (!t->number) return LS_OK;

@@ -1,4 +1,4 @@
-/* Text to tokens and back: bytes, characters, or byte-pair merges of a vocabulary file in the Hugging Face
+/* Text to tokens and back: bytes, characters, or byte-pair merges or WordPiece of a vocabulary file in the Hugging Face
  * tokenizer.json form. */
 #ifndef LS_DATA_TOKENIZER_H
 #define LS_DATA_TOKENIZER_H
@@ -15,7 +15,7 @@ ls_status_t ls_tokenizer_characters(ls_ctx_t *ctx, const char *owner, const ls_s
 /* The characters of a text, in the order of their code points. LS_ERR_DATA. */
 ls_status_t ls_tokenizer_scan(ls_ctx_t *ctx, const char *file, const char *text, size_t size,
                               ls_tokenizer_t **tokenizer);
-/* A file: tokenizer.json with byte-pair merges (what would give other tokens is refused by its name: LS_ERR_UNSUPPORTED;
+/* A file: tokenizer.json with byte-pair merges or WordPiece (what would give other tokens is refused by its name: LS_ERR_UNSUPPORTED;
  * docs/data.md lists what is done), or a JSON list of characters. LS_ERR_DATA, LS_ERR_NOT_FOUND, LS_ERR_IO. */
 ls_status_t ls_tokenizer_open(ls_ctx_t *ctx, const char *path, ls_tokenizer_t **tokenizer);
 /* The same from text in memory. */
@@ -24,7 +24,8 @@ ls_status_t ls_tokenizer_parse(ls_ctx_t *ctx, const char *name, const char *json
 void ls_tokenizer_close(ls_tokenizer_t *tokenizer);
 
 int64_t ls_tokenizer_size(const ls_tokenizer_t *tokenizer); /* tokens are 0 .. size - 1 */
-/* Whether the tokens of every text give back the same bytes. Not where a text gets a blank in front, or loses some. */
+/* Whether the tokens of every text give back the same bytes. Not where a text gets a blank in front, loses some, or is
+ * normalized. */
 bool ls_tokenizer_keeps(const ls_tokenizer_t *tokenizer);
 /* The characters, for a tokenizer of them; else an empty list. Borrowed. */
 ls_strings_t ls_tokenizer_list(const ls_tokenizer_t *tokenizer);
@@ -35,7 +36,8 @@ typedef void ls_token_fn(void *user, int32_t token);
 ls_status_t ls_tokenizer_encode(ls_tokenizer_t *tokenizer, const char *file, const char *text, size_t size,
                                 ls_token_fn *put, void *user);
 /* The bytes that a token stands for, borrowed; NULL: there is no such token. A character may be spread over several. `first`:
- * the token begins a text, and is without the blank that encoding put in front of it. */
+ * the token begins a text, and is without the blank that encoding put in front of it, or that stands between tokens of
+ * WordPiece. */
 const char *ls_tokenizer_text(const ls_tokenizer_t *tokenizer, int64_t token, bool first, size_t *bytes);
 
 #endif

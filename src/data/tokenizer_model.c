@@ -1,4 +1,4 @@
-/* The model of a tokenizer.json of Hugging Face: vocabulary, merges, added tokens. What it asks for that is not done here is
+/* The model of a tokenizer.json of Hugging Face: vocabulary, merges, added tokens; tokenizer_pieces.c has what is WordPiece's. What it asks for that is not done here is
  * refused by its name. */
 #include "data/characters.h"
 #include "data/tokenizer_parts.h"
@@ -86,17 +86,18 @@ static bool is_set(const json_t *object, const char *key) {
 }
 
 /* Everything of the model that would give other tokens. */
-static ls_status_t check_kind(const ls_tokenizer_t *t, const json_t *model, const json_t *added) {
+static ls_status_t check_kind(ls_tokenizer_t *t, const json_t *model, const json_t *added) {
   static const char *const features[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
   const char *type = json_string_value(json_object_get(model, "type"));
   if (!json_is_object(model)) return ls_fail(t->ctx, LS_ERR_DATA, "%s: it has no model", t->owner);
   if (added && !json_is_null(added) && !json_is_array(added))
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: its added_tokens are no list", t->owner);
   /* Files before 2020 do not name it. */
-  if (json_object_get(model, "type") && (!type || strcmp(type, "BPE") != 0))
+  t->cut.pieces = type && strcmp(type, "WordPiece") == 0;
+  if (json_object_get(model, "type") && !t->cut.pieces && (!type || strcmp(type, "BPE") != 0))
     return ls_tokenizer_unsupported(t->ctx, t->owner, "model", type ? type : "nothing known");
   for (int i = 0; i < LS_COUNT(features); i++)
-    if (is_set(model, features[i]))
+    if (is_set(model, features[i]) && !t->cut.pieces)
       return ls_tokenizer_unsupported(t->ctx, t->owner, "model's option", features[i]);
   return LS_OK;
 }
@@ -131,6 +132,14 @@ static ls_status_t count_tokens(const ls_tokenizer_t *t, json_t *vocab, const js
   return LS_OK;
 }
 
+ls_status_t ls_tokenizer_put(ls_tokenizer_t *t, const char *text, size_t bytes, int32_t number) {
+  if (t->token[number].text)
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: token '%s' has number %" PRId32 ", which another one has",
+                   t->owner, LS_SHOWN(text), number);
+  t->token[number] = (ls_token_t){text, bytes};
+  return LS_OK;
+}
+
 static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab, const json_t *added) {
   int16_t byte_of[ALPHABET];
   const char *text;
@@ -138,13 +147,11 @@ static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab, const json_t *ad
   make_alphabet(byte_of);
   json_object_foreach(vocab, text, id) {
     int32_t number = (int32_t)json_integer_value(id);
-    ls_token_t *token = &t->token[number];
-    if (token->text)
-      return ls_fail(t->ctx, LS_ERR_DATA, "%s: token '%s' has number %" PRId32 ", which another one has",
-                     t->owner, LS_SHOWN(text), number);
+    ls_token_t *token = &t->token[number], made;
     int byte = byte_of_name(t, text);
     ls_status_t status =
-        t->cut.characters ? take_characters(t, text, token) : take_bytes(t, byte_of, added, text, token);
+        t->cut.characters ? take_characters(t, text, &made) : take_bytes(t, byte_of, added, text, &made);
+    if (status == LS_OK) status = ls_tokenizer_put(t, made.text, made.bytes, number);
     if (status != LS_OK) return status;
     if (t->bpe.whole && strlen(text) > t->cut.uncut) t->cut.uncut = strlen(text);
     if (byte >= 0) {
@@ -179,14 +186,15 @@ static ls_status_t normalize(ls_tokenizer_t *t, const char *text, const char **o
       &made, &count);
   if (status != LS_OK || !made) return status;
   *out = ls_arena_strdup(&t->arena, made);
-  free(made);
-  return *out ? LS_OK : LS_ERR_MEMORY;
+  ls_free(made);
+  if (!*out) return LS_ERR_MEMORY;
+  return **out ? LS_OK
+               : ls_tokenizer_unsupported(t->ctx, t->owner,
+                                          "added token, of which the normalizer leaves nothing,", text);
 }
 
 static ls_status_t take_one_added(ls_tokenizer_t *t, const json_t *vocab, const json_t *one) {
   bool normalized = is_set(one, "normalized");
-  if (normalized && t->cut.prefix == LS_PREFIX_EACH)
-    return ls_tokenizer_unsupported(t->ctx, t->owner, "added token's option", "normalized beside Prepend");
   const char *text = ls_arena_strdup(&t->arena, json_string_value(json_object_get(one, "content")));
   if (!text) return LS_ERR_MEMORY;
   const char *found = text; /* what stands for it in the text */
@@ -310,24 +318,31 @@ static ls_status_t take_options(ls_tokenizer_t *t, const json_t *model, const js
   return LS_OK;
 }
 
+static ls_status_t take_bpe(ls_tokenizer_t *t, const json_t *model, json_t *vocab, const json_t *added) {
+  const json_t *merges = json_object_get(model, "merges");
+  ls_status_t status = take_options(t, model, vocab);
+  if (status == LS_OK) status = ls_bpe_reserve(&t->bpe, json_object_size(vocab), json_array_size(merges));
+  if (status == LS_OK) status = take_vocab(t, vocab, added);
+  if (t->bpe.of_byte[' '] < 0) span_all(t); /* blanks are unknown, or bytes that merges may join to others */
+  return status == LS_OK ? take_merges(t, vocab, merges) : status;
+}
+
 ls_status_t ls_tokenizer_model(ls_tokenizer_t *t, const json_t *root) {
   const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
-  const json_t *merges = json_object_get(model, "merges");
   json_t *vocab = json_object_get(model, "vocab");
   ls_status_t status = check_kind(t, model, added);
   if (status == LS_OK) status = ls_cut_read(&t->cut, root);
   if (status != LS_OK) return status;
-  if (!json_is_object(vocab) || !json_is_array(merges))
+  if (!json_is_object(vocab) || (!t->cut.pieces && !json_is_array(json_object_get(model, "merges"))))
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: its model has no %s", t->owner,
                    json_is_object(vocab) ? "merges" : "vocab");
   int64_t size;
-  t->merges = true;
+  t->words = true;
   status = count_tokens(t, vocab, added, &size);
   if (status == LS_OK) status = ls_tokenizer_reserve(t, size);
-  if (status == LS_OK) status = take_options(t, model, vocab);
-  if (status == LS_OK) status = ls_bpe_reserve(&t->bpe, json_object_size(vocab), json_array_size(merges));
-  if (status == LS_OK) status = take_vocab(t, vocab, added);
-  if (t->bpe.of_byte[' '] < 0) span_all(t); /* blanks are unknown, or bytes that merges may join to others */
-  if (status == LS_OK) status = take_merges(t, vocab, merges);
-  return status == LS_OK ? take_added(t, vocab, added) : status;
+  if (status == LS_OK)
+    status = t->cut.pieces ? ls_tokenizer_pieces_take(t, model, vocab) : take_bpe(t, model, vocab, added);
+  if (status == LS_OK) status = take_added(t, vocab, added);
+  return status == LS_OK && t->cut.pieces ? ls_tokenizer_pieces_write(t, json_object_get(root, "decoder"))
+                                          : status;
 }

@@ -186,7 +186,11 @@ static void npz_bomb(void) {
   "data: {kind: text, path: t.txt" more "}\n"
 FILES(text_good, put_text("t.txt", "abcabcabcabc"))
 FILES(text_latin, put_text("t.txt", "abc\nna\xefve"))
-FILES(vocabulary_wordpiece, put_text("v.json", "{\"model\": {\"type\": \"WordPiece\"}}"); text_good())
+FILES(vocabulary_unigram, put_text("v.json", "{\"model\": {\"type\": \"Unigram\"}}"); text_good())
+FILES(vocabulary_wordpiece,
+      put_text("v.json",
+               "{\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"?\", \"vocab\": {\"a\": 0}}}");
+      text_good())
 FILES(vocabulary_pattern,
       put_text("v.json",
                "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
@@ -340,8 +344,11 @@ const row_t rows_data[] = {
      .expect = {"t.bin.vocabulary.json is what is read (INPUT)"}},
     {"tokenize nothing", IO, .args = "tokenize none.txt t.bin --bytes",
      .expect = {"none.txt: cannot be opened: No such file or directory"}},
-    {"tokenize with a model that is not BPE", UNSUPPORTED, .args = "tokenize t.txt t.bin --vocabulary v.json",
-     .files = vocabulary_wordpiece, .expect = {"v.json: its model is WordPiece"}},
+    {"tokenize with a model that is not done", UNSUPPORTED,
+     .args = "tokenize t.txt t.bin --vocabulary v.json", .files = vocabulary_unigram,
+     .expect = {"v.json: its model is Unigram"}},
+    {"tokenize with an unknown token that is none", DATA, .args = "tokenize t.txt t.bin --vocabulary v.json",
+     .files = vocabulary_wordpiece, .expect = {"v.json: its unk_token '?' is not in the vocabulary"}},
     {"tokenize with a pattern that is cut", UNSUPPORTED, .args = "tokenize t.txt t.bin --vocabulary v.json",
      .files = vocabulary_pattern,
      .expect =

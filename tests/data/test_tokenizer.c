@@ -158,7 +158,9 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
     ls_status_t status;
     const char *why;
   } cases[] = {
-      {"\"type\": \"WordPiece\", ", "[]", "", LS_ERR_UNSUPPORTED, "its model is WordPiece"},
+      {"\"type\": \"WordPiece\", ", "[]", "", LS_ERR_UNSUPPORTED,
+       "its pre_tokenizer is ByteLevel beside WordPiece"},
+      {"\"type\": \"WordLevel\", ", "[]", "", LS_ERR_UNSUPPORTED, "its model is WordLevel"},
       {"\"type\": \"Unigram\", ", "[]", "", LS_ERR_UNSUPPORTED, "its model is Unigram"},
       {"\"byte_fallback\": true, ", "[]", "", LS_ERR_UNSUPPORTED,
        "model's option is byte_fallback beside ByteLevel"},
@@ -166,7 +168,8 @@ static void what_gives_other_tokens_is_refused_by_name(void **state) {
       {"\"end_of_word_suffix\": \"</w>\", ", "[]", "", LS_ERR_UNSUPPORTED,
        "model's option is end_of_word_suffix"},
       {"\"dropout\": 0.1, ", "[]", "", LS_ERR_UNSUPPORTED, "model's option is dropout"},
-      {"", "[]", "\"normalizer\": {\"type\": \"NFKC\"}, ", LS_ERR_UNSUPPORTED, "its normalizer is NFKC"},
+      {"", "[]", "\"normalizer\": {\"type\": \"Precompiled\"}, ", LS_ERR_UNSUPPORTED,
+       "its normalizer is Precompiled"},
       {"", "[]", "\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"▁\"}, ", LS_ERR_UNSUPPORTED,
        "its normalizer is Prepend without Replace"},
       {"", "[]", "\"added_tokens\": [{\"id\": -1, \"content\": \"<m>\"}], ", LS_ERR_DATA,
@@ -253,7 +256,16 @@ static void what_cuts_otherwise_is_refused_by_name(void **state) {
       {"", SPLIT("", "Isolated") ", " BYTE_LEVEL, "null", "its pre_tokenizer is Split without a pattern"},
       {"", BYTE_LEVEL ", " SPLIT("a", "Isolated"), "null",
        "its pre_tokenizer is without ByteLevel at its end"},
-      {"", "{\"type\": \"Whitespace\"}, " BYTE_LEVEL, "null", "its pre_tokenizer is Whitespace"},
+      {"", "{\"type\": \"UnicodeScripts\"}, " BYTE_LEVEL, "null", "its pre_tokenizer is UnicodeScripts"},
+      {"", "{\"type\": \"CharDelimiterSplit\"}, " BYTE_LEVEL, "null",
+       "its pre_tokenizer is CharDelimiterSplit without a delimiter"},
+      {"{\"type\": \"Replace\", \"content\": \"a\"}", BYTE_LEVEL, "null",
+       "its normalizer is Replace without a pattern"},
+      {"{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a*\"}, \"content\": \"a\"}", BYTE_LEVEL, "null",
+       "a match of no characters"},
+      {"{\"type\": \"Prepend\", \"prepend\": \"_\"}", BYTE_LEVEL, "null", "its normalizer is Prepend"},
+      {REPLACE ", {\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"b\"}", "", STRIP,
+       "its normalizer is Replace beside Replace"},
       {"", SPLIT("a", "Removed") ", {\"type\": \"ByteLevel\", \"add_prefix_space\": true}", "null",
        "add_prefix_space: true behind another cut"},
       {"", METASPACE "\"last\"}", STRIP, "its Metaspace's prepend_scheme is last"},
@@ -317,6 +329,119 @@ static void what_cuts_otherwise_is_refused_by_name(void **state) {
     assert_int_equal(status, LS_ERR_UNSUPPORTED);
     assert_int_equal(ls_ctx_error_count(said.ctx), 1);
   }
+  said_close(&said);
+}
+
+#define BERT                                                                                                 \
+  "\"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true, \"handle_chinese_chars\": true, "    \
+  "\"strip_accents\": null, \"lowercase\": true}, \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}, "
+#define DECODER    "\"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}, "
+#define WORD_PIECE "\"type\": \"WordPiece\", \"unk_token\": \"[UNK]\", "
+#define PIECES                                                                                               \
+  "\"[UNK]\": 0, \"a\": 1, \"##b\": 2, \"ab\": 3, \"b\": 4, \".\": 5, \"n't\": 6, \"do not\": 7, \"##\": "   \
+  "8, \"##do "                                                                                               \
+  "not\": 9"
+static char *pieces_of(char *json, const char *parts, const char *model) {
+  sprintf(json, "{%s \"model\": {%s \"vocab\": {" PIECES "}}}", parts, model);
+  return json;
+}
+
+static void wordpieces_are_refused_by_name(void **state) {
+  (void)state;
+  static const struct {
+    const char *parts, *model;
+    ls_status_t status;
+    const char *why;
+  } cases[] = {
+      {BERT DECODER, "\"type\": \"WordPiece\", \"unk_token\": \"none\", ", LS_ERR_DATA,
+       "its unk_token 'none' is not in the vocabulary"},
+      {BERT DECODER, "\"type\": \"WordPiece\", \"unk_token\": null, ", LS_ERR_DATA,
+       "its model's unk_token is no text"},
+      {BERT DECODER, WORD_PIECE "\"continuing_subword_prefix\": 2, ", LS_ERR_DATA,
+       "its model's continuing_subword_prefix is no text"},
+      {BERT DECODER, WORD_PIECE "\"max_input_chars_per_word\": 0, ", LS_ERR_DATA,
+       "max_input_chars_per_word is not a whole number from 1"},
+      {BERT DECODER, WORD_PIECE "\"max_input_chars_per_word\": 1.5, ", LS_ERR_DATA,
+       "max_input_chars_per_word is not a whole number from 1"},
+      {BERT "\"decoder\": {\"type\": \"WordPiece\", \"prefix\": 1}, ", WORD_PIECE, LS_ERR_DATA,
+       "its decoder's prefix is no text"},
+      {BERT "\"decoder\": {\"type\": \"BPEDecoder\"}, ", WORD_PIECE, LS_ERR_UNSUPPORTED,
+       "its decoder is BPEDecoder"},
+      {BERT "\"added_tokens\": [{\"id\": 12, \"content\": \"\\u200b\", \"normalized\": true}], ", WORD_PIECE,
+       LS_ERR_UNSUPPORTED, "its added token, of which the normalizer leaves nothing, is"},
+      {"\"normalizer\": {\"type\": \"BertNormalizer\"}, ", WORD_PIECE, LS_ERR_DATA,
+       "its normalizer's clean_text is neither true nor false"},
+      {"\"normalizer\": {\"type\": \"BertNormalizer\", \"clean_text\": true, \"handle_chinese_chars\": true, "
+       "\"lowercase\": true, \"strip_accents\": 1}, ",
+       WORD_PIECE, LS_ERR_DATA, "its normalizer's strip_accents is neither true nor false"},
+      {"\"normalizer\": " PREPEND ", ", WORD_PIECE, LS_ERR_UNSUPPORTED,
+       "its normalizer is Prepend without Replace"},
+      {"\"normalizer\": {\"type\": \"Nmt\"}, ", WORD_PIECE, LS_ERR_UNSUPPORTED, "its normalizer is Nmt"},
+      {"\"pre_tokenizer\": {\"type\": \"Metaspace\"}, ", WORD_PIECE, LS_ERR_UNSUPPORTED,
+       "its pre_tokenizer is Metaspace beside WordPiece"},
+      {"\"pre_tokenizer\": {\"type\": \"UnicodeScripts\"}, ", WORD_PIECE, LS_ERR_UNSUPPORTED,
+       "its pre_tokenizer is UnicodeScripts"},
+  };
+  said_t said;
+  said_open(&said);
+  char json[1200];
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_tokenizer_t *t;
+    said_clear(&said);
+    pieces_of(json, cases[i].parts, cases[i].model);
+    ls_status_t status = ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t);
+    assert_said(&said, cases[i].why);
+    assert_int_equal(status, cases[i].status);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+  }
+  said_close(&said);
+}
+
+static void wordpieces_give_their_text_back(void **state) {
+  (void)state;
+  /* As the first token of a text, and behind another. */
+  static const char *const texts[][2] = {
+      {"[UNK]", " [UNK]"}, {"a", " a"},    {"##b", "b"},         {"ab", " ab"}, {"b", " b"},
+      {".", "."},          {"n't", "n't"}, {"do not", " don't"}, {"##", ""},    {"##do not", "do not"}};
+  said_t said;
+  said_open(&said);
+  char json[1200];
+  ls_tokenizer_t *t;
+  pieces_of(json, BERT DECODER, WORD_PIECE);
+  if (ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
+  assert_false(ls_tokenizer_keeps(t));
+  for (int i = 0; i < LS_COUNT(texts); i++)
+    for (int behind = 0; behind < 2; behind++) {
+      size_t bytes;
+      const char *text = ls_tokenizer_text(t, i, !behind, &bytes);
+      assert_int_equal(bytes, strlen(texts[i][behind]));
+      assert_memory_equal(text, texts[i][behind], bytes);
+    }
+  ls_tokenizer_close(t);
+  said_close(&said);
+}
+
+/* Without a trie, each of a word's places would hash each length up to that of the longest token. */
+static void a_long_word_of_pieces_takes_no_long_time(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  enum { LONG = 24 << 10 };
+  char *json = malloc(LONG + 300), *text = malloc(LONG + 1);
+  memset(text, 'a', LONG);
+  text[LONG] = '\0';
+  snprintf(json, LONG + 300,
+           "{\"model\": {\"type\": \"WordPiece\", \"continuing_subword_prefix\": \"\", "
+           "\"max_input_chars_per_word\": 10000000, \"vocab\": {\"[UNK]\": 3, \"%sb\": 5, \"a\": 4}}}",
+           text);
+  ls_tokenizer_t *t;
+  if (ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
+  int64_t all = 0;
+  assert_int_equal(ls_tokenizer_encode(t, "text", text, LONG, count, &all), LS_OK);
+  assert_int_equal(all, LONG);
+  ls_tokenizer_close(t);
+  free(json);
+  free(text);
   said_close(&said);
 }
 
@@ -416,6 +541,13 @@ static void memory_may_run_out(void **state) {
   each_alloc_fails(&said, attempt,
                    form_of(form, "", SPLIT("\\\\s|b", "Isolated") ", {\"type\": \"ByteLevel\"}", "null", ""));
   each_alloc_fails(&said, attempt, form_of(form, PREPEND ", " REPLACE, "", STRIP, ""));
+  each_alloc_fails(&said, attempt, pieces_of(form, BERT DECODER, WORD_PIECE));
+  each_alloc_fails(&said, attempt,
+                   pieces_of(form,
+                             "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"c\"}, "
+                             "\"content\": \"CCC\"}, \"pre_tokenizer\": {\"type\": \"CharDelimiterSplit\", "
+                             "\"delimiter\": \"C\"}, ",
+                             WORD_PIECE));
   said_close(&said);
 }
 
@@ -427,6 +559,9 @@ int main(void) {
       cmocka_unit_test(a_long_word_takes_no_long_time),
       cmocka_unit_test(what_gives_other_tokens_is_refused_by_name),
       cmocka_unit_test(what_cuts_otherwise_is_refused_by_name),
+      cmocka_unit_test(wordpieces_are_refused_by_name),
+      cmocka_unit_test(wordpieces_give_their_text_back),
+      cmocka_unit_test(a_long_word_of_pieces_takes_no_long_time),
       cmocka_unit_test(text_that_cannot_be_cut_is_refused_at_its_place),
       cmocka_unit_test(a_sequence_of_one_and_no_dropout_are_plain),
       cmocka_unit_test(bytes_and_characters),

@@ -38,7 +38,7 @@ static void check_text(said_t *said, ls_tokenizer_t *t, const char *name, const 
   if (status != LS_OK && !left_out) fail_msg("%s: %s", name, said->messages);
   if (!left_out && strcmp(tokens, want) != 0) fail_msg("%s: the tokens\n%s\nare not\n%s", name, tokens, want);
   const char *wanted_back = json_string_value(back ? back : text);
-  if ((back || ls_tokenizer_keeps(t)) && strcmp(given_back, wanted_back) != 0)
+  if (!left_out && (back || ls_tokenizer_keeps(t)) && strcmp(given_back, wanted_back) != 0)
     fail_msg("%s: the text\n%s\nis not\n%s", name, given_back, wanted_back);
   free(tokens);
   free(given_back);
@@ -59,12 +59,14 @@ static char *json_of(json_t *one, json_t *models) {
 static void tokens_are_those_of_the_reference(void **state) {
   (void)state;
   json_t *root = json_load_file(REFERENCE, 0, NULL);
-  json_t *cases = json_object_get(root, "cases"), *texts = json_object_get(root, "texts");
-  assert_true(json_array_size(cases) >= 40);
+  json_t *cases = json_object_get(root, "cases"), *texts_of = json_object_get(root, "texts_of");
+  assert_true(json_array_size(cases) >= 60);
   for (size_t i = 0; i < json_array_size(cases); i++) {
     json_t *one = json_array_get(cases, i), *back = json_object_get(one, "back");
     const char *name = json_string_value(json_object_get(one, "name"));
     char *json = json_of(one, json_object_get(root, "models"));
+    json_t *own = json_object_get(texts_of, json_string_value(json_object_get(one, "model")));
+    json_t *texts = own ? own : json_object_get(root, "texts");
     said_t said;
     said_open(&said);
     ls_tokenizer_t *t = NULL;

@@ -16,14 +16,16 @@ static void put(void *user, int32_t token) {
   back_t *b = user;
   size_t size;
   const char *text = ls_tokenizer_text(b->tokenizer, token, false, &size);
-  if (!text) abort();
+  if (!text || !ls_tokenizer_text(b->tokenizer, token, true, &size)) abort();
+  text = ls_tokenizer_text(b->tokenizer, token, false, &size);
   if (!ls_tokenizer_keeps(b->tokenizer)) return;
   if (strncmp(b->left, text, size) != 0) abort();
   b->left += size;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
-  static const char text[] = "Hello, world! I'm  caf\xc3\xa9 123 \xe2\x80\x94 ab\n\nc<|endoftext|>aab";
+  static const char text[] = "Hello, world! I'm  caf\xc3\xa9 123 \xe2\x80\x94 ab\n\nc<|endoftext|>aab [MASK] "
+                             "\xe4\xba\xac E\xcc\x81 \xc4\xb0\xe2\x80\x8b\xef\xac\x81 unaffable";
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_tokenizer_t *t = NULL;
   if (!ctx) return 0;

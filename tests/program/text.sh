@@ -69,6 +69,20 @@ printf 'ab  aä\n' >pieces.txt
 "$program" tokenize pieces.txt pieces.bin --vocabulary pieces.json >/dev/null
 [ "$(od -An -tu2 pieces.bin | tr -s ' \n' ' ')" = ' 6 5 3 6 1 2 0 ' ] || fail "pieces: $(od -An -tu2 pieces.bin)"
 "$program" tokenize pieces.bin - --vocabulary pieces.json --decode | cmp - pieces.txt || fail "pieces are not their text"
+# words taken apart (BERT): no letter has a case or an accent, [CLS] and [SEP] are not added, and decoding puts blanks between words
+cat >bert.json <<'J'
+{"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+           "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "the": 3, "fox": 4, "##es": 5, "jump": 6, ".": 7}},
+ "added_tokens": [{"id": 1, "content": "[CLS]"}, {"id": 2, "content": "[SEP]"}],
+ "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
+ "pre_tokenizer": {"type": "BertPreTokenizer"},
+ "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]},
+ "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true}}
+J
+printf '[CLS]The  FOXES\njump cats.[SEP]' >bert.txt
+"$program" tokenize bert.txt bert.bin --vocabulary bert.json >/dev/null
+[ "$(od -An -tu2 bert.bin | tr -s ' \n' ' ')" = ' 1 3 4 5 6 0 7 2 ' ] || fail "bert: $(od -An -tu2 bert.bin)"
+[ "$("$program" tokenize bert.bin - --vocabulary bert.json --decode)" = '[CLS] the foxes jump [UNK]. [SEP]' ] || fail "bert's text"
 expect 4 'set data.tokens, or --type, to u16' tokenize fox.llmc - --vocabulary fox.bin.vocabulary.json --decode --type i32
 # files of the command line: the name as it was given, the reason, and no rule for paths of configurations
 for way in '--bytes none.txt' '--characters none.txt' '--bytes none*.txt' '--decode --bytes none.bin' '--vocabulary none.json fox.txt'; do
