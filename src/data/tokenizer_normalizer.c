@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What a file's own replacements may make of a text: no language needs more, and each step could multiply it. */
+enum { GROWTH_MAX = 64, GROWTH_BYTES = 64 << 10 };
+
 /* ---- rows ---- */
 
 /* Ranges that have \p{Mn} or \p{M} of later versions alone. */
@@ -134,13 +137,15 @@ static size_t seek(const char *text, size_t count, unsigned char first) {
 }
 
 static ls_status_t replace(const ls_normalizer_t *n, const ls_normalizer_step_t *s, const ls_piece_t *p,
-                           ls_bytes_t *to) {
+                           size_t most, ls_bytes_t *to) {
   size_t length = strlen(s->to), begin, end = 0;
   bool put = true;
   for (size_t at = 0; at < p->count && put; at = end) {
     const char *why = ls_pattern_find(s->pattern, p->bytes, p->count, at, &begin, &end);
     if (why) return ls_pattern_gave_up(n->ctx, n->owner, p, at, why);
     if (begin == p->count && at == 0) return LS_OK;
+    if (to->count > most)
+      return ls_pattern_gave_up(n->ctx, n->owner, p, at, "what it puts in takes more than 64 times the text");
     put = ls_bytes_put(to, p->bytes + at, begin - at) && (begin == end || ls_bytes_put(to, s->to, length));
     if (put && s->around && begin < end)
       put = ls_bytes_put(to, p->bytes + begin, end - begin) && ls_bytes_put(to, s->to, length);
@@ -184,6 +189,8 @@ static ls_status_t take_form(const ls_normalizer_t *n, const ls_normalizer_step_
 }
 
 ls_status_t ls_normalizer_run(const ls_normalizer_t *n, const ls_piece_t *piece, char **made, size_t *count) {
+  const size_t most =
+      piece->count < SIZE_MAX / GROWTH_MAX / 2 ? GROWTH_MAX * piece->count + GROWTH_BYTES : SIZE_MAX;
   ls_piece_t now = *piece;
   ls_status_t status = LS_OK;
   *made = NULL;
@@ -193,7 +200,7 @@ ls_status_t ls_normalizer_run(const ls_normalizer_t *n, const ls_piece_t *piece,
     if (!s->pattern)
       status = take_form(n, s, &now, &to);
     else if (seek(now.bytes, now.count, s->first) < now.count)
-      status = replace(n, s, &now, &to);
+      status = replace(n, s, &now, most, &to);
     if (status == LS_OK && to.bytes) {
       ls_free(*made);
       *made = to.bytes;

@@ -476,6 +476,11 @@ static void text_that_cannot_be_cut_is_refused_at_its_place(void **state) {
   text[LONG] = '\0';
   assert_int_equal(encode_status(&said, json, text), LS_OK);
   free(text);
+#define TENFOLD "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaaaaaaaa\"}"
+  form_of(json, TENFOLD ", " TENFOLD ", " TENFOLD ", " TENFOLD ", " TENFOLD ", " TENFOLD, BYTE_LEVEL, "null",
+          "");
+  assert_int_equal(encode_status(&said, json, "b\na"), LS_ERR_DATA);
+  assert_said(&said, "gives up here: what it puts in takes more than 64 times the text");
   form_of(json, REPLACE, "", STRIP, "\"byte_fallback\": true, ");
   assert_int_equal(encode_status(&said, json, "ab a\n"), LS_OK);
   assert_int_equal(encode_status(&said, json, "ab a\n\xc3\xa9"), LS_ERR_DATA); /* no token for its bytes */
