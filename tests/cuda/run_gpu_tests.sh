@@ -167,6 +167,7 @@ tasks_of mlp-large 64
 
 for batch in 16 128 1024; do steps_of mlp-medium $batch 10000; done
 for batch in 8 64 1024; do steps_of mlp-large $batch 10000; done
+for preset in lstm gru encoder gpt-char bert-small resnet18 efficientnet-b0; do steps_of $preset 32 512; done
 if [ "$mode" = full ]; then
   steps_of mlp-medium 16384 32768
   steps_of mlp-large 16384 32768

@@ -53,6 +53,7 @@ template <int LANES, int SORTED, int N> __device__ static void add_shared(float 
 // that are sent at once. SORTED: a lane has its own slot and unit in front, where there are as many gates as slots.
 template <class OP, int C, int S> struct chain_plan {
   static constexpr int V = S / 2, DEPTH = C * UNITS / SHARERS, OUTPUTS = C * UNITS * S, SENDERS = 4 / V;
+  static constexpr int SENT = OUTPUTS * (int)sizeof(float); // to each block
   static constexpr int SORTED = (int)OP::GATES == (int)SLOTS ? 3 : 0;
   static constexpr size_t bytes(int chunks) {
     return (size_t)chunks * (2 * sizeof(arrivals_t) + (2 * OUTPUTS + V * CHAIN_THREADS) * sizeof(float)) +
@@ -86,11 +87,6 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
       }
   for (int i = threadIdx.x; i < chunks * (2 * P::OUTPUTS + P::V * CHAIN_THREADS); i += blockDim.x)
     outputs[i] = 0;
-  if (threadIdx.x == 0)
-    for (int i = 0; i < 2 * chunks; i++) {
-      arrivals_begin(arrivals + i);
-      arrivals_expect(arrivals + i, P::OUTPUTS * (int)sizeof(float));
-    }
   int unit = first + own, s0 = sharer % 2 * P::V, lane = threadIdx.x % WARP;
   // Four outputs that lie side by side are sent at once: of both units, or of one unit's four samples.
   int sent = S == 2 ? first : unit, to = S == 2 ? sharer : slot * 2 + sharer % 2;
@@ -108,7 +104,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
     copies_end();
   };
   fetch(0, 0, 0);
-  cluster.sync();
+  arrivals_begin<C>(cluster, arrivals, 2 * chunks, P::SENT);
   int turn = 0;
   for (int step = 0; step < k.t; step++)
     for (int chunk = 0; chunk < chunks; chunk++, turn ^= 1) {
@@ -117,10 +113,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
       arrivals_t *arrived = arrivals + 2 * chunk;
       float *now = outputs + ((step & 1) * chunks + chunk) * P::OUTPUTS;
       float *next = outputs + ((~step & 1) * chunks + chunk) * P::OUTPUTS;
-      if (step > 0) {
-        arrivals_wait(arrived + (step & 1), chain_t::parity(step));
-        if (threadIdx.x == 0) arrivals_expect(arrived + (step & 1), P::OUTPUTS * (int)sizeof(float));
-      }
+      if (step > 0) arrivals_wait<C>(arrived + (step & 1), chain_t::parity(step), P::SENT);
       float sum[SLOTS * 2 * S] = {};
       float v[P::DEPTH][S];
       read_all<SHARERS>(v, now + sharer * S);
@@ -154,7 +147,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_kernel(OP op, const float
 #pragma unroll
         for (int i = 0; i < 4; i++)
           four[i] = __shfl_sync(0xffffffffu, output[i % P::V], (lane & -P::SENDERS) + i / P::V);
-        if (to < C) send<4>(four, next + sent * S, arrived + (~step & 1), to);
+        if (to < C) send<4, C>(four, next + sent * S, arrived + (~step & 1), to);
       }
 #pragma unroll
       for (int v = 0; v < P::V; v++)
@@ -181,7 +174,7 @@ template <class OP, int C, int S> struct chain_dx_plan {
   __device__ static int block_at(int place) {
     return place % (BLOCKS_MAX / 2) * 2 + place / (BLOCKS_MAX / 2);
   }
-  static constexpr int SUMS = C * UNITS * S;
+  static constexpr int SUMS = C * UNITS * S, SENT = SUMS * (int)sizeof(float); // to each block
   static constexpr size_t bytes(int chunks) {
     return (size_t)chunks * (2 * sizeof(arrivals_t) + (2 * SUMS + S * UNITS) * sizeof(float)) +
            2 * S * (FACTORS * sizeof(float) + UNITS * sizeof(typename OP::in_t));
@@ -210,11 +203,6 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const fl
       int to = (P::SORTED ? c ^ (own & 1) : c) * UNITS + product;
       weight[i][c] = from < h && to < h ? w[(part / UNITS * h + from) * h + to] : 0;
     }
-  if (threadIdx.x == 0)
-    for (int i = 0; i < 2 * chunks; i++) {
-      arrivals_begin(arrivals + i);
-      arrivals_expect(arrivals + i, P::SUMS * (int)sizeof(float));
-    }
   // Units and samples of a chunk have a thread each, and every thread a share of the products.
   int u = threadIdx.x % UNITS, s = threadIdx.x / UNITS, unit = rank * UNITS + u;
   int64_t sample = (int64_t)(blockIdx.x / C) * chunks * S + s;
@@ -234,7 +222,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const fl
   for (int i = 0; i < chunks && s < S; i++)
     states[i * S * UNITS + threadIdx.x] = 0;
   if (s < S) fetch(0, k.t - 1, 0);
-  cluster.sync();
+  arrivals_begin<C>(cluster, arrivals, 2 * chunks, P::SENT);
   int turn = 0;
   for (int step = k.t - 1; step >= 0; step--)
     for (int chunk = 0; chunk < chunks; chunk++, turn ^= 1) {
@@ -249,10 +237,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const fl
         copies_wait<1>();
         ready = op.prepare(inputs[turn * S * UNITS + threadIdx.x]);
       }
-      if (done > 0) {
-        arrivals_wait(arrived + (done & 1), chain_t::parity(done));
-        if (threadIdx.x == 0) arrivals_expect(arrived + (done & 1), P::SUMS * (int)sizeof(float));
-      }
+      if (done > 0) arrivals_wait<C>(arrived + (done & 1), chain_t::parity(done), P::SENT);
       typename OP::kept_t kept = {};
       if (s < S) {
         float dh = 0;
@@ -282,7 +267,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const fl
         for (int j = 0; j < 4; j++)
           four[j] = j < S ? sum[j < S ? j : 0] : __shfl_down_sync(0xffffffffu, sum[j % S], DX_SHARERS);
         if (own < C && product % (4 / S) == 0)
-          send<4>(four, next + (rank * UNITS + product) * S, arrived + (~done & 1), own);
+          send<4, C>(four, next + (rank * UNITS + product) * S, arrived + (~done & 1), own);
       }
       if (s < S && real) op.keep(chunk * S * k.t + k.position(step), h, unit, kept);
     }

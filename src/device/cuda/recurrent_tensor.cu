@@ -30,9 +30,9 @@ template <class E> __device__ static uint32_t pair_of(const E *w, bool first, in
   return pack(first ? f32_of(w[a]) : 0, second ? f32_of(w[b]) : 0, E());
 }
 #if __CUDA_ARCH__ >= 900
-__device__ static void send_word(uint32_t word, uint32_t *to, arrivals_t *a, int rank) {
+template <int OF> __device__ static void send_word(uint32_t word, uint32_t *to, arrivals_t *a, int rank) {
   float value = __uint_as_float(word);
-  send<1>(&value, (float *)to, a, rank);
+  send<1, OF>(&value, (float *)to, a, rank);
 }
 #endif
 
@@ -97,11 +97,6 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
       }
   for (int i = threadIdx.x; i < 2 * P::OUTPUTS; i += blockDim.x)
     outputs[i] = 0;
-  if (threadIdx.x == 0)
-    for (int i = 0; i < 2; i++) {
-      arrivals_begin(arrivals + i);
-      arrivals_expect(arrivals + i, P::SENT);
-    }
   bool real[2] = {unit < h && l.sample < k.n, unit < h && l.sample + 1 < k.n};
   float output[2] = {}, state[2] = {};
   typename OP::in_t even[2] = {}, odd[2] = {}; // of two positions in turn, read two ahead
@@ -113,10 +108,7 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
   };
   auto position = [&](int step, typename OP::in_t(&in)[2]) {
     int p = step & 1;
-    if (step > 0) {
-      arrivals_wait(arrivals + p, chain_t::parity(step));
-      if (threadIdx.x == 0) arrivals_expect(arrivals + p, P::SENT);
-    }
+    if (step > 0) arrivals_wait<OF>(arrivals + p, chain_t::parity(step), P::SENT);
     float sum[P::TILES][4];
     products<E>(sum, weight, outputs + p * P::OUTPUTS);
     typename OP::kept_t kept[2];
@@ -134,8 +126,8 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
     if (step + 1 < k.t)
 #pragma unroll
       for (int i = 0; i < OF; i++)
-        send_word(word, outputs + (1 - p) * P::OUTPUTS + own * WARP + l.lane, arrivals + (1 - p),
-                  (l.rank + i) % OF);
+        send_word<OF>(word, outputs + (1 - p) * P::OUTPUTS + own * WARP + l.lane, arrivals + (1 - p),
+                      (l.rank + i) % OF);
     fetch(step + 2, in);
 #pragma unroll
     for (int s = 0; s < 2; s++)
@@ -145,7 +137,7 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
   };
   fetch(0, even);
   fetch(1, odd);
-  cluster.sync();
+  arrivals_begin<OF>(cluster, arrivals, 2, P::SENT);
   for (int step = 0; step < k.t; step += 2) {
     position(step, even);
     if (step + 1 < k.t) position(step + 1, odd);
@@ -161,6 +153,7 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_kernel(OP op, const type
 template <class OP, int OF, int W> struct backward_plan {
   static constexpr int TILES = (OF + 1) / 2, PARTS = OP::GATES * W, DEPTH = (PARTS + 3) / 4 * 2;
   static constexpr int FACTORS = 2 * DEPTH * WARP, SUMS = OF * W * WARP; // words and pairs of a position
+  static constexpr int SENT = SUMS * (int)sizeof(float2);
   static constexpr size_t BYTES =
       2 * sizeof(arrivals_t) + 2 * FACTORS * sizeof(uint32_t) + 2 * SUMS * sizeof(float2);
 };
@@ -194,11 +187,6 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const t
   }
   for (int i = threadIdx.x; i < 2 * P::FACTORS; i += blockDim.x)
     factors[i] = 0;
-  if (threadIdx.x == 0)
-    for (int i = 0; i < 2; i++) {
-      arrivals_begin(arrivals + i);
-      arrivals_expect(arrivals + i, P::SUMS * (int)sizeof *arrived);
-    }
   bool real[2] = {unit < h && l.sample < k.n, unit < h && l.sample + 1 < k.n};
   float state[2] = {};
   typename OP::in_t even[2] = {}, odd[2] = {}; // of two positions in turn, read two ahead
@@ -217,8 +205,7 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const t
     float dh[2] = {};
     const typename OP::ready_t ready[2] = {op.prepare(in[0]), op.prepare(in[1])};
     if (done > 0) {
-      arrivals_wait(arrivals + p, chain_t::parity(done));
-      if (threadIdx.x == 0) arrivals_expect(arrivals + p, P::SUMS * (int)sizeof *arrived);
+      arrivals_wait<OF>(arrivals + p, chain_t::parity(done), P::SENT);
 #pragma unroll
       for (int i = 0; i < OF; i++) {
         float2 part = arrived[p * P::SUMS + i * W * WARP + (int)threadIdx.x];
@@ -241,9 +228,9 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const t
       fetch(step - 2, in); // no earlier: what waits for shared memory may wait for these loads as well
 #pragma unroll
       for (int i = 0; i < OF; i++)
-        send<2>(sum[i / 2] + i % 2 * 2,
-                (float *)(arrived + (1 - p) * P::SUMS + l.rank * W * WARP + (int)threadIdx.x),
-                arrivals + (1 - p), i);
+        send<2, OF>(sum[i / 2] + i % 2 * 2,
+                    (float *)(arrived + (1 - p) * P::SUMS + l.rank * W * WARP + (int)threadIdx.x),
+                    arrivals + (1 - p), i);
     }
 #pragma unroll
     for (int s = 0; s < 2; s++)
@@ -251,7 +238,7 @@ __global__ void __launch_bounds__(W *WARP) tensor_chain_dx_kernel(OP op, const t
   };
   fetch(k.t - 1, even);
   fetch(k.t - 2, odd);
-  cluster.sync();
+  arrivals_begin<OF>(cluster, arrivals, 2, P::SENT);
   for (int step = k.t - 1; step >= 0; step -= 2) {
     position(step, even);
     if (step > 0) position(step - 1, odd);
