@@ -16,7 +16,7 @@ there='^lib((c|m|z|gcc_s|stdc[+][+])[.]so|gomp|gfortran|quadmath|mpi|open-|hwloc
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLS_CUDA=ON -DDNNL_LIBRARY=OFF \
   "-DLS_CUDA_ARCHS=${LS_CUDA_ARCHS:-90-real}" >/dev/null
 cmake --build $build -j "$(nproc)" --target lockstep_cli lockstep_cuda test_ops_compare bench_ops test_cuda_backend \
-  test_schedule_collectives bench_cuda_matmul | tail -1
+  test_schedule_collectives bench_cuda_matmul ranks_apart | tail -1
 
 rm -rf $out
 mkdir -p $out/bin $out/lib/lockstep $out/data
@@ -24,6 +24,7 @@ for program in $programs; do
   cp "$build/$program" $out/bin/
 done
 cp $build/lib/lockstep/lockstep_cuda.so $out/lib/lockstep/
+cp $build/tests/cuda/libranks_apart.so $out/lib/
 strip --strip-unneeded $out/bin/* $out/lib/lockstep/*
 for program in $programs; do
   ldd "$build/$program"
