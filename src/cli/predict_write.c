@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NPY_HEADER_BYTES = 128 };
 
@@ -19,7 +20,8 @@ struct cli_rows_out {
   cli_rows_spec_t spec;
   const format_t *format;
   cli_file_t file;
-  FILE *to; /* of the file */
+  FILE *to;      /* of the file */
+  bool terminal; /* it is one: names are escaped */
   int64_t rows;
 };
 
@@ -36,17 +38,22 @@ static const char *name_of(const cli_rows_out_t *o, int64_t i, char text[24]) {
   return text;
 }
 
-/* A cell; in quotes if it has to be (RFC 4180). */
-static void put_cell(FILE *to, const char *text) {
-  bool quotes = text[strcspn(text, ",\"\r\n")] || text[0] == ' ';
-  if (!quotes) {
-    fputs(text, to);
-    return;
+static bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+
+/* A cell; in quotes if it has to be (RFC 4180), or if a reader would skip blanks around it. */
+static void put_cell(const cli_rows_out_t *o, const char *text) {
+  size_t len = strlen(text);
+  bool quotes = strpbrk(text, ",\"\r\n") || is_blank(text[0]) || (len > 0 && is_blank(text[len - 1]));
+  char plain[LS_PLAIN_BYTES];
+  if (quotes) fputc('"', o->to);
+  for (size_t size; *text; text += size) {
+    size = ls_text_plain(text, plain);
+    if (*text == '"') fputc('"', o->to);
+    fwrite(o->terminal ? plain : text, 1, o->terminal ? strlen(plain) : size, o->to);
   }
-  fputc('"', to);
-  for (; *text; text++)
-    fputs(*text == '"' ? "\"\"" : (char[2]){*text, '\0'}, to);
-  fputc('"', to);
+  if (quotes) fputc('"', o->to);
 }
 
 static void csv_begin(cli_rows_out_t *o) {
@@ -54,7 +61,7 @@ static void csv_begin(cli_rows_out_t *o) {
   if (o->spec.classes) fputs("class,probability", o->to);
   for (int64_t i = 0; i < o->spec.width; i++) {
     if (i > 0 || o->spec.classes) fputc(',', o->to);
-    put_cell(o->to, name_of(o, i, text));
+    put_cell(o, name_of(o, i, text));
   }
   fputc('\n', o->to);
 }
@@ -64,7 +71,7 @@ static void csv_row(cli_rows_out_t *o, const float *values) {
   char text[24];
   if (o->spec.classes) {
     int64_t best = best_of(o, values);
-    put_cell(o->to, name_of(o, best, text));
+    put_cell(o, name_of(o, best, text));
     fprintf(o->to, ",%.9g,", (double)values[best]);
   }
   for (int64_t i = 0; i < o->spec.width; i++)
@@ -145,6 +152,7 @@ ls_status_t cli_rows_open(ls_ctx_t *ctx, const cli_rows_spec_t *spec, cli_rows_o
   o->format = &formats[format];
   status = cli_file_open(ctx, spec->path, &o->file);
   o->to = o->file.to;
+  o->terminal = o->to && isatty(fileno(o->to)) == 1;
   if (status == LS_OK && o->format->end && !o->file.seeks && spec->rows < 0)
     status = ls_fail(
         ctx, LS_ERR_ARGUMENT,

@@ -18,12 +18,11 @@ typedef struct {
   int layer_count, column_count, character_count, label_count, config_column_count;
 } checked_t;
 
-static const ls_field_t text_each = {.type = LS_FIELD_STRING, .size_bytes = sizeof(char *)},
-                        /* a line end is one */
-    character_each = {.type = LS_FIELD_STRING,
-                      .size_bytes = sizeof(char *),
-                      .good = ls_text_utf8,
-                      .expected = "a character"},
+/* Names are what the readers of data take, control characters too: messages escape them. */
+static const ls_field_t text_each = {.type = LS_FIELD_STRING,
+                                     .size_bytes = sizeof(char *),
+                                     .good = ls_text_utf8,
+                                     .expected = "a text"},
                         object_each = {.type = LS_FIELD_JSON, .size_bytes = sizeof(json_t *)};
 #define SAVED(field, name) LS_FIELD_AS(ls_saved_t, field, name, .known = LS_KNOWN_FROM_0, .max = COUNT_MAX)
 #define LIST(field, count, each_, name)                                                                      \
@@ -73,7 +72,7 @@ static const ls_record_t config_record = LS_RECORD(config_rows);
 static const ls_field_t rows[] = {
     LS_FIELD_OBJECT(config_record, "config", .required = true),
     LIST(columns, column_count, text_each, "columns"),
-    LIST(vocabulary, character_count, character_each, "vocabulary"),
+    LIST(vocabulary, character_count, text_each, "vocabulary"),
     LIST(labels, label_count, text_each, "labels"),
     SAVED(samples, "samples"),
     LS_FIELD_OF(ls_saved_t, skip, LS_FIELD_LIST, "left_out", .each = &skip_each,

@@ -55,6 +55,12 @@ train_as always $centre --set data.decode=always --set parallel.threads=2
   awk -F, 'NR == 1 { split($0, one) } END { for (k = 2; k <= NF; k++) far += ($k - one[k]) ^ 2 > 1e-10; exit NR != 2 || one[1] != $1 || far || NF != 6 }' ||
   fail "one image has another prediction: $(sed -n 2p "$work/y1.csv"), not $(sed -n 11p "$work/y.csv")"
 
+# a class is called what its folder is
+cp -r "$work/held" "$work/tab" && mv "$work/tab/along" "$work/tab/$(printf 'a\tlong')"
+train_as odd --set "data.path=$work/tab" --set data.validation_path=null --set train.steps=1
+"$program" eval "$work/c.yaml" --set "data.path=$work/tab" --set data.validation_path=null --checkpoint "$work/odd" >"$work/out" 2>"$work/err" ||
+  fail "a folder with a tab: $(cat "$work/err")"
+
 # weights alone: mean and std of the configuration are all of the normalisation, and what only a checkpoint has is asked for
 "$program" export "$work/c.yaml" --checkpoint "$work/one" --output "$work/one.safetensors" >/dev/null
 expect 2 'data.normalize: true: .* name the run with --checkpoint' predict "$work/c.yaml" --set "model.weights=$work/one.safetensors" --input "$work/held"

@@ -33,3 +33,31 @@ for weights in '--init run' '--set model.weights=run'; do
   expect 6 'with other classes than .*fir.csv has: 3 and 3 of them; number 1 (from 0) is .elm. there and .fir. here' train c.yaml \
     --set data.path=fir.csv --set data.validation_path=null --set train.checkpoint.dir=fir $weights
 done
+
+# Names of classes and columns with control characters: what trains can be read again.
+odd=$(printf 'lost\tor\n\033[31mfound')
+printf '"x\r\ny",kind\n1,"%s"\n2,oak\n3,"%s"\n4,oak\n' "$odd" "$odd" >odd.csv
+cat >odd.yaml <<'Y'
+model: {input: [1], loss: cross-entropy, layers: [{dense: {units: 2}}]}
+data: {kind: csv, path: odd.csv, target: [kind]}
+train: {batch: 4, steps: 2, checkpoint: {dir: odd}}
+parallel: {backend: cpu}
+Y
+"$program" train odd.yaml --quiet >told 2>log || fail "odd names: $(cat log)"
+"$program" train odd.yaml --quiet --resume --set train.steps=3 >>told 2>>log || fail "odd names, --resume: $(cat log)"
+"$program" eval odd.yaml --checkpoint odd >>told 2>>log || fail "odd names, eval: $(cat log)"
+"$program" predict odd.yaml --checkpoint odd --input odd.csv --output odd-out.csv >>told 2>>log || fail "odd names, predict: $(cat log)"
+head -2 odd-out.csv | tr '\n' ' ' | grep -qF "class,probability,\"$(printf %s "$odd" | tr '\n' ' ')\",oak " || fail "odd names: $(head -3 odd-out.csv)"
+# other columns and classes are named in messages
+sed 's/found/kept/' odd.csv >other.csv
+expect 6 'is .lost.tor.n.x1b.31mfound. there' train odd.yaml --init odd --set data.path=other.csv --set train.checkpoint.dir=other
+esc=$(printf '\033')
+grep -q "$esc" told log err && fail "an escape sequence is printed: $(cat -v told log err)"
+# a file and a pipe get the names as they are, a terminal escapes of them
+grep -q "$esc" odd-out.csv || fail "odd-out.csv: $(cat -v odd-out.csv)"
+if command -v script >/dev/null; then
+  script -qefc "'$program' predict odd.yaml --checkpoint odd --input odd.csv" screen >/dev/null </dev/null || fail "predict on a terminal"
+  grep -qF '\x1b[31mfound' screen || fail "no escaped name on a terminal: $(cat -v screen)"
+  grep -q "$esc" screen && fail "an escape sequence on a terminal: $(cat -v screen)"
+fi
+true

@@ -2,6 +2,7 @@
 #include "train/compare.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "unit.h"
@@ -53,8 +54,9 @@ static void test_a_member_of_a_wrong_type_or_range_is_refused_by_name(void **sta
   static const struct {
     const char *part, *says;
   } cases[] = {
-      {"{'columns': ['a', null]}", "meta data: columns[1]: a short text"},
-      {"{'columns': [1, 2]}", "meta data: columns[0]: a short text"},
+      {"{'columns': ['a', null]}", "meta data: columns[1]: a text expected"},
+      {"{'columns': [1, 2]}", "meta data: columns[0]: a text expected"},
+      {"{'labels': ['a', {}]}", "meta data: labels[1]: a text expected"},
       {"{'seed': 'x'}", "meta data: seed: a whole number"},
       {"{'seed': null}", "meta data: seed: this member is expected"},
       {"{'config': []}", "meta data: config: an object"},
@@ -85,10 +87,37 @@ static void test_what_older_versions_did_not_write_may_be_absent(void **state) {
   assert_int_equal(check("{'early_stopping': {'best': 0.5, 'no_better': 2}}", message), LS_OK);
 }
 
+/* Whatever the readers take for a name: line ends, tabs, escapes, any length. */
+static void test_names_may_hold_control_characters_and_be_long(void **state) {
+  (void)state;
+  static const char *const lists[] = {"columns", "labels", "vocabulary"};
+  enum { LONG = 1 << 20 };
+  char *name = malloc(LONG + 1);
+  memset(name, 'x', LONG);
+  memcpy(name, "\t\n\r\x1b[31m\x7f\xc2\x9b", 11);
+  name[LONG] = '\0';
+  json_t *meta = meta_with("{}");
+  for (int i = 0; i < LS_COUNT(lists); i++)
+    json_object_set_new(meta, lists[i], json_pack("[s, s]", name, "b"));
+  json_object_set_new(json_object_get(json_object_get(meta, "config"), "data"), "columns",
+                      json_pack("[s]", name));
+  char *text = json_dumps(meta, 0);
+  json_decref(meta);
+  meta = json_loads(text, 0, NULL);
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_saved_t saved;
+  if (ls_train_saved(ctx, "step-1", meta, &saved) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+  ls_ctx_destroy(ctx);
+  json_decref(meta);
+  free(text);
+  free(name);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_member_of_a_wrong_type_or_range_is_refused_by_name),
       cmocka_unit_test(test_what_older_versions_did_not_write_may_be_absent),
+      cmocka_unit_test(test_names_may_hold_control_characters_and_be_long),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
