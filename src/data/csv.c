@@ -44,11 +44,12 @@ static bool has_decimal_comma(const table_t *t, const ls_csv_cell_t *cell) {
 
 /* What helps where a number is needed. */
 static const char *remedy(const table_t *t, const ls_csv_column_t *c, const ls_csv_cell_t *cell) {
-  bool gap = ls_csv_is_gap(cell);
+  bool gap = ls_csv_is_gap(cell), date = ls_number_is_date(cell->text, cell->len);
   if (t->targets && gap) return ", and a target is never missing: remove the row";
   if (t->fills && gap) return "; data.missing: mean fills it";
   if (t->labels) return t->labels->numbers;
   if (t->targets) return "; with loss: cross-entropy texts of one target column are classes";
+  if (t->fills && c->named && date) return "; name parts of it in data.columns, such as NAME.weekday";
   return c->named ? "" : "; to leave the column out, name the ones to use";
 }
 
@@ -60,7 +61,8 @@ static void refuse_cell(table_t *t, const ls_csv_column_t *c, const ls_csv_cell_
     ls_csv_fail(&t->scan, cell, "column '%.200s': empty cell where a number is needed%s", c->shown,
                 remedy(t, c, cell));
   else if (ls_number_is_date(cell->text, cell->len))
-    ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'", c->shown, text);
+    ls_csv_fail(&t->scan, cell, "column '%.200s': a date is not a number: '%s'%s", c->shown, text,
+                remedy(t, c, cell));
   else if (fault == LS_NUMBER_RANGE)
     ls_csv_fail(&t->scan, cell, "column '%.200s': '%s' is too large for a 32-bit float", c->shown, text);
   else if (has_decimal_comma(t, cell))
@@ -126,8 +128,9 @@ static void read_date(table_t *t, const ls_csv_column_t *c, const ls_csv_cell_t 
     if (c->part[k] > 0) row[c->part[k] - 1] = gap ? NAN : part[k];
   if (!good && speaks(t))
     ls_csv_fail(&t->scan, cell,
-                "column '%.200s': '%s' is no date: YYYY-MM-DD was expected, with or without a time", c->shown,
-                ls_text_shown(cell->text, cell->len, text, sizeof text));
+                "column '%.200s': '%s' is no date: YYYY-MM-DD was expected, with or without a time%s",
+                c->shown, ls_text_shown(cell->text, cell->len, text, sizeof text),
+                ls_csv_is_gap(cell) ? remedy(t, c, cell) : "");
 }
 
 /* Reads one row into `row` (chosen values). Errors in its cells are reported and counted; a status is
@@ -178,21 +181,6 @@ static ls_status_t read_rows(table_t *t) {
   return status == LS_OK && t->faults > 0 ? LS_ERR_DATA : status;
 }
 
-/* The first label with a value, without consuming its row. *label stays as it is if there is none. */
-static ls_status_t first_label(const table_t *t, ls_csv_cell_t *label) {
-  ls_csv_scan_t scan = t->scan;
-  ls_csv_cell_t cell;
-  for (bool found = false; !found && !ls_csv_scan_done(&scan);)
-    for (int64_t i = 0; i == 0 || !cell.last; i++) {
-      ls_status_t status = ls_csv_scan_cell(&scan, &cell);
-      if (status != LS_OK) return status;
-      if (i >= t->columns.count || t->columns.column[i].place < 0 || ls_csv_is_label_gap(&cell)) continue;
-      *label = cell;
-      found = true;
-    }
-  return LS_OK;
-}
-
 /* Whether labels are texts: as the first one with a value. Class numbers are so in other files, too. */
 static ls_status_t look_at_labels(table_t *t) {
   ls_labels_t *l = t->labels;
@@ -200,8 +188,12 @@ static ls_status_t look_at_labels(table_t *t) {
   char shown[CELL_TEXT_BYTES];
   double unused;
   if (l->closed) return LS_OK;
-  ls_status_t status = first_label(t, &label);
+  for (int64_t i = 0; i < t->columns.count; i++)
+    t->columns.column[i].look = t->columns.column[i].place >= 0;
+  ls_status_t status = ls_csv_columns_look(&t->scan, &t->columns, ls_csv_is_label_gap);
   if (status != LS_OK) return status;
+  for (int64_t i = 0; i < t->columns.count; i++)
+    if (t->columns.column[i].place >= 0) label = t->columns.column[i].first;
   l->text = label.text && ls_number_parse(label.text, label.len, &unused) == LS_NUMBER_BAD;
   if (l->text || !label.text) return LS_OK;
   ls_text_shown(label.text, label.len, shown, sizeof shown);
@@ -221,7 +213,7 @@ static ls_status_t read_table(table_t *t, const ls_strings_t *want, bool trained
   if (status != LS_OK) return status;
   if (ls_csv_scan_done(&t->scan))
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: there are no rows below the header", t->scan.name);
-  if (!want || want->count == 0) status = ls_csv_columns_by_first_row(&t->scan, &t->columns);
+  if (!want || want->count == 0) status = ls_csv_columns_by_value(&t->scan, &t->columns);
   if (status == LS_OK && t->labels) status = look_at_labels(t);
   if (status == LS_OK) status = read_rows(t);
   return status == LS_OK && t->labels && t->labels->text ? ls_labels_close(t->labels, t->values, t->rows)

@@ -1,4 +1,4 @@
-/* The header of a CSV file, and the choice of columns: by name, or every one whose first cell is a number. */
+/* The header of a CSV file, and the choice of columns: by name, or every one whose first value is no date. */
 #include "data/csv_columns.h"
 
 #include <inttypes.h>
@@ -148,29 +148,51 @@ ls_status_t ls_csv_columns_choose(const ls_csv_scan_t *scan, ls_csv_columns_t *t
   return LS_OK;
 }
 
-ls_status_t ls_csv_columns_by_first_row(const ls_csv_scan_t *scan, ls_csv_columns_t *t) {
-  ls_csv_scan_t row = *scan;
-  for (int64_t i = 0; i < t->count; i++) {
-    ls_csv_cell_t cell;
-    ls_status_t status = ls_csv_scan_cell(&row, &cell);
-    if (status != LS_OK) return status;
-    ls_csv_column_t *c = &t->column[i];
-    double part[LS_DATE_PARTS];
-    bool timed = false;
-    if (!c->except && t->dates && ls_number_date(cell.text, cell.len, part, &timed)) {
-      static const int parts[] = {LS_DATE_YEAR, LS_DATE_MONTH, LS_DATE_DAY, LS_DATE_WEEKDAY, LS_DATE_HOUR};
-      for (int k = 0; k < LS_COUNT(parts) - !timed; k++)
-        c->part[parts[k]] = ++t->chosen;
-      c->dated = true;
-    } else if (!c->except && ls_number_is_date(cell.text, cell.len))
-      ls_log(scan->ctx, LS_LOG_INFO, "%s: column '%.200s' holds dates and is left out", scan->name, c->shown);
-    else if (!c->except)
-      c->place = t->chosen++;
-    if (cell.last) break; /* a short row is refused where rows are read */
-  }
-  if (t->chosen == 0)
-    return ls_csv_fail(scan, &t->column[0].cell, "no column of numbers is left to be a feature");
+ls_status_t ls_csv_columns_look(const ls_csv_scan_t *scan, ls_csv_columns_t *t,
+                                bool (*is_gap)(const ls_csv_cell_t *cell)) {
+  ls_csv_scan_t rows = *scan;
+  ls_csv_cell_t cell;
+  int64_t left = 0;
+  for (int64_t i = 0; i < t->count; i++)
+    left += t->column[i].look;
+  while (left > 0 && !ls_csv_scan_done(&rows))
+    for (int64_t i = 0; i == 0 || !cell.last;
+         i++) { /* rows of other lengths are refused where they are read */
+      ls_status_t status = ls_csv_scan_cell(&rows, &cell);
+      if (status != LS_OK) return status;
+      ls_csv_column_t *c = i < t->count ? &t->column[i] : NULL;
+      if (!c || !c->look || is_gap(&cell)) continue;
+      c->first = cell;
+      c->look = false;
+      left--;
+    }
   return LS_OK;
+}
+
+static void choose_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t *t, ls_csv_column_t *c) {
+  const ls_csv_cell_t *cell = &c->first;
+  double part[LS_DATE_PARTS];
+  bool timed = false, value = cell->text != NULL;
+  if (value && t->dates && ls_number_date(cell->text, cell->len, part, &timed)) {
+    static const int parts[] = {LS_DATE_YEAR, LS_DATE_MONTH, LS_DATE_DAY, LS_DATE_WEEKDAY, LS_DATE_HOUR};
+    for (int k = 0; k < LS_COUNT(parts) - !timed; k++)
+      c->part[parts[k]] = ++t->chosen;
+    c->dated = true;
+  } else if (value && ls_number_is_date(cell->text, cell->len))
+    ls_log(scan->ctx, LS_LOG_INFO, "%s: column '%.200s' holds dates and is left out", scan->name, c->shown);
+  else
+    c->place = t->chosen++;
+}
+
+ls_status_t ls_csv_columns_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t *t) {
+  for (int64_t i = 0; i < t->count; i++)
+    t->column[i].look = !t->column[i].except;
+  ls_status_t status = ls_csv_columns_look(scan, t, ls_csv_is_gap);
+  for (int64_t i = 0; i < t->count && status == LS_OK; i++)
+    if (!t->column[i].except) choose_by_value(scan, t, &t->column[i]);
+  if (status == LS_OK && t->chosen == 0)
+    return ls_csv_fail(scan, &t->column[0].cell, "no column of numbers is left to be a feature");
+  return status;
 }
 
 ls_status_t ls_csv_columns_names(ls_ctx_t *ctx, const ls_csv_columns_t *t, char ***names) {

@@ -14,6 +14,8 @@ typedef struct {
   /* For each part of its dates the column's index + 1 in the matrix; 0 = unused. */
   int64_t part[LS_DATE_PARTS];
   bool dated; /* has a part in use */
+  bool look;  /* its first cell with a value is wanted, and not found yet */
+  ls_csv_cell_t first;
 } ls_csv_column_t;
 
 typedef struct {
@@ -33,9 +35,12 @@ void ls_csv_columns_release(ls_csv_columns_t *columns);
  * none) as the caller's. */
 ls_status_t ls_csv_columns_choose(const ls_csv_scan_t *scan, ls_csv_columns_t *columns,
                                   const ls_strings_t *want, bool trained, const ls_strings_t *except);
-/* Without names: every column except the excluded ones and those whose first cell is a date. Looks at the first row
- * without consuming it. */
-ls_status_t ls_csv_columns_by_first_row(const ls_csv_scan_t *scan, ls_csv_columns_t *columns);
+/* Finds `first`, the first cell that is no gap, of the columns with `look`, which it clears for them. Consumes no row. */
+ls_status_t ls_csv_columns_look(const ls_csv_scan_t *scan, ls_csv_columns_t *columns,
+                                bool (*is_gap)(const ls_csv_cell_t *cell));
+/* Without names: every column except the excluded ones and those whose first value is a date, of which parts may be
+ * features. Consumes no row. LS_ERR_DATA: nothing is left, or a column has the name of such a part. */
+ls_status_t ls_csv_columns_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t *columns);
 /* The chosen columns' names in the order of the matrix: pointers, then the texts, one block (ls_free). */
 ls_status_t ls_csv_columns_names(ls_ctx_t *ctx, const ls_csv_columns_t *columns, char ***names);
 

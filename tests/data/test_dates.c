@@ -76,16 +76,55 @@ static void columns_of_dates_become_parts(void **state) {
   said_close(&said);
 }
 
+/* A gap says nothing about a column: its first value does, as for labels. */
+static void the_first_value_makes_a_column_one_of_dates(void **state) {
+  (void)state;
+  static const char gaps[] = "empty,when,late,a,y\n,NA,,1,2\n,2024-03-01 18:00,?,3,4\n,,2024-03-02,5,6\n";
+  const ls_strings_t target = NAMES("y");
+  static const struct {
+    ls_data_config_t config;
+    int cols;
+    const char *name[9];
+  } cases[] = {{{.kind = LS_DATA_CSV, .missing = LS_MISSING_MEAN}, 2, {"empty", "a"}},
+               {{.kind = LS_DATA_CSV, .missing = LS_MISSING_MEAN, .dates = LS_DATES_PARTS},
+                11,
+                {"empty", "when.year", "when.month", "when.day", "when.weekday", "when.hour", "late.year",
+                 "late.month", "late.day"}}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    said_t said;
+    said_open(&said);
+    ls_matrix_t m = {0};
+    if (ls_read_csv_features(said.ctx, "f", gaps, sizeof gaps - 1, 0, &cases[i].config, &target, &m) != LS_OK)
+      fail_msg("%s", said.messages);
+    assert_int_equal(m.cols, cases[i].cols);
+    for (int c = 0; c < LS_COUNT(cases[i].name) && cases[i].name[c]; c++)
+      assert_string_equal(m.names[c], cases[i].name[c]);
+    ls_matrix_release(&m);
+    said_close(&said);
+  }
+}
+
 static void what_is_no_date_is_refused(void **state) {
   (void)state;
-  static const char bad[] = "when,y\n2024-02-29,2\n2023-02-29,4\n";
+  static const char bad[] = "when,y,b\n2024-02-29,2,1\n2023-02-29,4,2024-01-01\n,4,2\n";
   const ls_data_config_t configs[] = {{.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS},
                                       {.kind = LS_DATA_CSV, .columns = NAMES("when.day")},
                                       {.kind = LS_DATA_CSV, .columns = NAMES("when.day", "when.day")},
-                                      {.kind = LS_DATA_CSV, .columns = NAMES("when.days")}};
-  static const char *const expect[] = {"f:3:1: column 'when': '2023-02-29' is no date", "is no date",
-                                       "column 'when.day' is asked for twice",
-                                       "there is no column 'when.days'"};
+                                      {.kind = LS_DATA_CSV, .columns = NAMES("when.days")},
+                                      {.kind = LS_DATA_CSV, .columns = NAMES("when.day")},
+                                      {.kind = LS_DATA_CSV, .columns = NAMES("b")},
+                                      {.kind = LS_DATA_CSV}};
+  static const char *const expect[] = {
+      "f:3:1: column 'when': '2023-02-29' is no date",
+      "is no date",
+      "column 'when.day' is asked for twice",
+      "there is no column 'when.days'",
+      "f:4:1: column 'when': '' is no date: YYYY-MM-DD was expected, with or "
+      "without a time; data.missing: mean fills it",
+      "f:3:14: column 'b': a date is not a number: '2024-01-01'; name parts "
+      "of it in data.columns, such as NAME.weekday",
+      "f:3:14: column 'b': a date is not a number: '2024-01-01'; to leave the "
+      "column out, name the ones to use"};
   const ls_strings_t target = NAMES("y");
   for (int i = 0; i < LS_COUNT(configs); i++) {
     said_t said;
@@ -101,6 +140,7 @@ static void what_is_no_date_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(the_calendar),
                                      cmocka_unit_test(columns_of_dates_become_parts),
+                                     cmocka_unit_test(the_first_value_makes_a_column_one_of_dates),
                                      cmocka_unit_test(what_is_no_date_is_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
