@@ -184,6 +184,21 @@ static void choose_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t *t, ls_c
     c->place = t->chosen++;
 }
 
+/* Features are found again by name, so no column may be called what a part is, feature or not. */
+static ls_status_t check_parts(const ls_csv_scan_t *scan, ls_csv_columns_t *t) {
+  for (int64_t i = 0; i < t->count; i++) {
+    int part;
+    const ls_csv_column_t *c = &t->column[i], *of = find_part(t, c->name, &part);
+    if (of && of->part[part] > 0)
+      return ls_csv_fail(
+          scan, &c->cell,
+          "column '%.200s' has the name of a part of the dates in column '%.200s' (data.dates: "
+          "parts): rename it, or name the features in data.columns",
+          c->shown, of->shown);
+  }
+  return LS_OK;
+}
+
 ls_status_t ls_csv_columns_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t *t) {
   for (int64_t i = 0; i < t->count; i++)
     t->column[i].look = !t->column[i].except;
@@ -192,7 +207,7 @@ ls_status_t ls_csv_columns_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t 
     if (!t->column[i].except) choose_by_value(scan, t, &t->column[i]);
   if (status == LS_OK && t->chosen == 0)
     return ls_csv_fail(scan, &t->column[0].cell, "no column of numbers is left to be a feature");
-  return status;
+  return status == LS_OK ? check_parts(scan, t) : status;
 }
 
 ls_status_t ls_csv_columns_names(ls_ctx_t *ctx, const ls_csv_columns_t *t, char ***names) {

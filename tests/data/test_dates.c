@@ -137,10 +137,41 @@ static void what_is_no_date_is_refused(void **state) {
   }
 }
 
+/* A checkpoint's names have to find the same features again. */
+static void a_column_called_like_a_part_is_refused(void **state) {
+  (void)state;
+  static const char *const texts[] = {"when,a,when.year,y\n2024-02-29,1,7,2\n",
+                                      "when.year,when,y\n7,2024-02-29,2\n",
+                                      "y,when,when.year\n1,2024-02-29,7\n"};
+  const ls_strings_t targets[] = {NAMES("y"), NAMES("y"), NAMES("y", "when.year")};
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m = {0};
+  for (int i = 0; i < LS_COUNT(texts); i++) {
+    ls_data_config_t config = {.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS};
+    said_clear(&said);
+    assert_int_equal(
+        ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m),
+        LS_ERR_DATA);
+    assert_said(&said, "column 'when.year' has the name of a part of the dates in column 'when'");
+    config.columns = (ls_strings_t)NAMES("when.month"); /* no part of that name */
+    assert_int_equal(
+        ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m), LS_OK);
+    ls_matrix_release(&m);
+  }
+  /* By name the column comes before the part. */
+  const ls_data_config_t named = {.kind = LS_DATA_CSV, .columns = NAMES("when.year", "when.day")};
+  assert_int_equal(
+      ls_read_csv_features(said.ctx, "f", texts[0], strlen(texts[0]), 0, &named, &targets[0], &m), LS_OK);
+  assert_true(ls_matrix_at(&m, 0) == 7 && ls_matrix_at(&m, 1) == 29);
+  ls_matrix_release(&m);
+  said_close(&said);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_calendar),
-                                     cmocka_unit_test(columns_of_dates_become_parts),
-                                     cmocka_unit_test(the_first_value_makes_a_column_one_of_dates),
-                                     cmocka_unit_test(what_is_no_date_is_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_calendar), cmocka_unit_test(columns_of_dates_become_parts),
+      cmocka_unit_test(the_first_value_makes_a_column_one_of_dates),
+      cmocka_unit_test(a_column_called_like_a_part_is_refused), cmocka_unit_test(what_is_no_date_is_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
