@@ -33,8 +33,7 @@ ls_status_t ls_windows_check(ls_ctx_t *ctx, const ls_data_config_t *config, cons
 void ls_windows_measure(const ls_data_config_t *config, ls_dataset_t *d) {
   d->ordered = true;
   d->train_count = d->split_rows;
-  if (d->split_rows < d->rows || config->validation == 0) return;
-  int64_t windows = count_of(config, d->rows);
+  int64_t windows = count_of(config, d->split_rows);
   int64_t train = windows - llround((double)windows * config->validation);
   if (train > 0) d->train_count = (train - 1) * stride_of(config) + config->window + config->horizon;
 }

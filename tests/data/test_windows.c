@@ -132,6 +132,25 @@ static void means_are_those_of_the_rows_that_training_sees(void **state) {
   said_close(&said);
 }
 
+/* Of 12 rows, windows of 3 rows, a target 1 row behind and a stride of 5 leave out the last 3: rows 0 to 8 have the mean 4. */
+static void rows_behind_the_last_window_are_not_measured(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_data_config_t config = {
+      .path = series("a.csv", 0, 12), .window = 3, .horizon = 1, .stride = 5, .normalize = true};
+  for (int files = 0; files < 2; files++) {
+    if (files) config.validation_path = series("b.csv", 20, 9);
+    ls_dataset_t *d = open_windows(&said, config);
+    assert_int_equal(d->train_count, 2);
+    assert_true(d->norm.mean[0] == 4 && d->norm.mean[1] == 104);
+    assert_true(d->norm.target_mean[0] == 104);
+    ls_dataset_close(d);
+  }
+  files_remove();
+  said_close(&said);
+}
+
 static void refusals(void **state) {
   (void)state;
   static const struct {
@@ -190,6 +209,7 @@ int main(void) {
       cmocka_unit_test(windows_end_with_their_file),
       cmocka_unit_test(horizon_0_keeps_the_target_out),
       cmocka_unit_test(means_are_those_of_the_rows_that_training_sees),
+      cmocka_unit_test(rows_behind_the_last_window_are_not_measured),
       cmocka_unit_test(refusals),
       cmocka_unit_test(allocation_failures),
   };
