@@ -90,6 +90,25 @@ static ls_place_t place_of(parse_t *p, const yaml_mark_t *mark) {
                       .source_len = (int)(p->line_end - begin)};
 }
 
+/* What helps, where libyaml's words do not say it. */
+static const struct {
+  const char *problem, *at; /* at: the characters at its place; NULL: any */
+  const char *remedy;
+} remedies[] = {
+    {"found character that cannot start any token", "\t", ": a tab cannot indent, use blanks"},
+    {"found character that cannot start any token", "@`%", ": put a text that begins with it in quotes"},
+    {"found invalid Unicode character escape code", NULL,
+     ": write a character beyond U+FFFF as itself, not as two \\u escapes (Python: json.dump(.., "
+     "ensure_ascii=False))"},
+};
+
+static const char *remedy_of(const char *problem, char at) {
+  for (int i = 0; i < LS_COUNT(remedies); i++)
+    if (strcmp(problem, remedies[i].problem) == 0 && (!remedies[i].at || (at && strchr(remedies[i].at, at))))
+      return remedies[i].remedy;
+  return "";
+}
+
 /* The parser's own error: a place in the text, or an offset for bad bytes. */
 static ls_status_t fail_yaml(parse_t *p) {
   const yaml_parser_t *y = &p->yaml;
@@ -97,8 +116,9 @@ static ls_status_t fail_yaml(parse_t *p) {
     return ls_fail(p->ctx, LS_ERR_MEMORY, "out of memory in the YAML parser");
   ls_place_t place = y->error == YAML_READER_ERROR ? ls_doc_place(p->source, p->begin + y->problem_offset)
                                                    : place_of(p, &y->problem_mark);
-  return ls_fail_at(p->ctx, LS_ERR_CONFIG, &place, "%s%s%s", y->problem ? y->problem : "not valid YAML",
-                    y->context ? " " : "", y->context ? y->context : "");
+  const char *problem = y->problem ? y->problem : "not valid YAML";
+  return ls_fail_at(p->ctx, LS_ERR_CONFIG, &place, "%s%s%s%s", problem, y->context ? " " : "",
+                    y->context ? y->context : "", remedy_of(problem, p->source->text[p->offset]));
 }
 
 static ls_status_t next_event(parse_t *p, yaml_event_t *event) {

@@ -202,10 +202,10 @@ const ls_section_t *ls_config_section(int index) {
 }
 
 const char ls_config_file_help[] =
-    "One YAML document in UTF-8 (JSON is YAML too), from a file, a pipe or stdin (`-`). `--set a.b=value` "
-    "overrides one of its options; the value is YAML, but a text is taken as it stands unless it begins with "
-    "a "
-    "quote.\n\n"
+    "One YAML document in UTF-8 (JSON is YAML too), from a file, a pipe or stdin (`-`). JSON has to write "
+    "characters beyond\nU+FFFF as themselves, not as two `\\u` escapes (in Python: `ensure_ascii=False`). "
+    "`--set a.b=value` overrides one of its\noptions; the value is YAML, but a text is taken as it stands "
+    "unless it begins with a quote.\n\n"
     "A relative path in the file starts at the file's folder. A path in `--set`, in a flag or in a "
     "configuration "
     "that does not\ncome from a file starts at the current folder. `--data-root DIR` makes the relative "

@@ -95,7 +95,15 @@ static const struct {
     {"a: [1, 2\n", "f.yaml:"},
     {"a: 'x\n", "f.yaml:"},
     {"a: b: c\n", "f.yaml:1:5: mapping values are not allowed"},
-    {"a:\n\t- 1\n", "f.yaml:2:1: found character that cannot start any token"},
+    {"a:\n\t- 1\n", "f.yaml:2:1: found character that cannot start any token while scanning for the next "
+                    "token: a tab cannot "
+                    "indent, use blanks"},
+    {"a: @b\n",
+     "f.yaml:1:4: found character that cannot start any token while scanning for the next token: put a text "
+     "that begins with it in quotes"},
+    {"{\"a\": \"\\ud83d\\ude00\"}\n",
+     "f.yaml:1:10: found invalid Unicode character escape code while parsing a quoted scalar: write a "
+     "character beyond U+FFFF as itself, not as two \\u escapes (Python: json.dump(.., ensure_ascii=False))"},
     {"a: 1\n  b: 2\n", "f.yaml:2:4: mapping values are not allowed"},
     {"a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document"},
     {"a: \"x\\0y\"\n", "f.yaml:1:4: a text must not contain"},
