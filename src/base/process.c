@@ -1,10 +1,12 @@
 /* Reads /proc, and the user database. */
 #include "base/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +78,13 @@ static pid_t look_at(pid_t pid, char *state) {
   text[got] = '\0';
   const char *end = strrchr(text, ')');
   return end && sscanf(end + 1, " %c %d", state, &parent) == 2 ? parent : 0;
+}
+
+bool ls_process_ended(pid_t pid) {
+  char state = 'R';
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  look_at(pid, &state);
+  return state == 'Z' || state == 'X';
 }
 
 bool ls_process_stopped(pid_t pid) {

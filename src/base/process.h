@@ -26,6 +26,8 @@ bool ls_process_home(char path[PATH_MAX]);
 
 /* A descriptor that becomes readable when another process ends; -1: it has ended (errno ESRCH), or this kernel has none. */
 int ls_process_watch(pid_t pid);
+/* Whether there is none of this number, or one that has ended and that its parent has not waited for (a zombie). */
+bool ls_process_ended(pid_t pid);
 /* Whether it is stopped (SIGSTOP, a debugger). */
 bool ls_process_stopped(pid_t pid);
 /* Its parent; 0: there is no such process. */

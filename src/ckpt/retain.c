@@ -1,12 +1,12 @@
 /* Removes leftovers of dead processes, and checkpoints that retention does not keep. All of this runs on
  * behalf of a save, whose own result does not depend on it. */
+#include "base/process.h"
 #include "ckpt/manifest.h"
 #include "ckpt/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ void ls_ckpt_sweep(const char *dir) {
   for (int i = 0; i < count; i++) {
     long pid = temp_owner(names[i]);
     if (pid == 0) continue;
-    bool dead = pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+    bool dead = pid == (long)getpid() || ls_process_ended((pid_t)pid);
     char *path = dead ? ls_path_join(NULL, dir, names[i]) : NULL;
     if (path && !is_locked(path)) ls_dir_remove(NULL, path);
     ls_free(path);

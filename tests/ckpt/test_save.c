@@ -194,6 +194,22 @@ static void removes_leftovers_of_dead_processes_only(void **state) {
   assert_int_equal(newest_good(f), 9);
 }
 
+/* Where nobody waits for a killed rank (process 1 of a container), it stays a zombie for as long as the run lasts. */
+static void removes_leftovers_of_zombies(void **state) {
+  fixture_t *f = *state;
+  siginfo_t info;
+  char name[80];
+  pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+  snprintf(name, sizeof name, ".tmp-step-000000000001-%ld", (long)pid);
+  assert_int_equal(mkdir(joined(f->dir, name), 0777), 0);
+  save_good(f, 9, NAN, 1);
+  bool left = ls_path_exists(joined(f->dir, name));
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  assert_false(left);
+}
+
 /* ---- failures ---- */
 
 /* After a failed save of step 2: the directory is as before, and step 1 is still good. */
@@ -364,6 +380,7 @@ int main(void) {
       TEST(does_not_count_broken_ones),
       TEST(replaces_a_checkpoint_of_the_same_step),
       TEST(removes_leftovers_of_dead_processes_only),
+      TEST(removes_leftovers_of_zombies),
       TEST(fails_cleanly_where_no_directory_can_be),
       TEST(fails_cleanly_when_a_file_stands_in_its_place),
       TEST(removes_the_directories_that_it_made_when_it_fails),
