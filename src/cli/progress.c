@@ -62,7 +62,7 @@ static void fill(fields_t f, const ls_progress_t *p, double elapsed_s, double le
   if (isfinite(p->val_loss)) put_loss(f[VALIDATION], "val", p->val_loss);
   if (isfinite(p->val_accuracy)) put(f[VALIDATION], " (%.2f %%)", 100 * p->val_accuracy);
   for (int i = 0; i < p->val_metrics.count; i++)
-    if (!p->val_metrics.v[i].usual)
+    if (!p->val_metrics.v[i].usual && isfinite(p->val_metrics.v[i].value))
       put(f[VALIDATION], "  %s %.4f", p->val_metrics.v[i].name, p->val_metrics.v[i].value);
   put(f[RATE], "lr %.3g", p->lr);
   put(f[SPEED], "%s samples/s", cli_count((int64_t)p->samples_per_s));

@@ -113,7 +113,7 @@ typedef struct {
   bool counts; /* the sums are whole numbers; else pairs of f32 (high, low) */
   bool rises;  /* more is better */
   bool share;  /* shown in per cent */
-  double (*figure)(const ls_evaluated_t *e, const double *sum);
+  double (*figure)(const ls_evaluated_t *e, const double *sum); /* NaN: the samples have none */
 } ls_score_t;
 enum { LS_SCORE_NAME_BYTES = 64, LS_SCORES_MAX = LS_EVAL_METRICS_MAX };
 extern const ls_score_t ls_scores[]; /* ended by a row without a name; at most LS_SCORES_MAX */

@@ -3,6 +3,7 @@
 #include "graph/ops/ops.h"
 #include "model/layer.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,13 +39,20 @@ static double f1(const ls_evaluated_t *e, const double *sum) {
   return all / present;
 }
 
-/* 1 - residual / total sum of squares, the mean over the outputs; one that is constant has none. */
+/* 1 - residual / total sum of squares, the mean over the outputs that vary; NaN if none does. An output varies if its
+ * total exceeds what rounding can make of it. n terms of one sign, added in f64 in any order (n epsilon / 2), which
+ * travel as pairs of f32 (16 epsilon), bound the relative error of t2; t * t / n has twice that of t. */
 static double r2(const ls_evaluated_t *e, const double *sum) {
-  double all = 0, n = (double)e->samples;
+  const double n = (double)e->samples, rounding = 2 * (n + 32) * DBL_EPSILON;
   const double *square = sum + e->width, *t = square + e->width, *t2 = t + e->width;
-  for (int64_t o = 0; o < e->width; o++)
-    all += 1 - square[o] / (t2[o] - t[o] * t[o] / n);
-  return all / (double)e->width;
+  double all = 0, vary = 0;
+  for (int64_t o = 0; o < e->width; o++) {
+    const double total = t2[o] - t[o] * t[o] / n;
+    if (total <= rounding * t2[o]) continue;
+    all += 1 - square[o] / total;
+    vary++;
+  }
+  return vary > 0 ? all / vary : NAN;
 }
 
 static double mae(const ls_evaluated_t *e, const double *sum) {

@@ -62,7 +62,9 @@ static const ls_option_t train_rows[] = {
                 "positions "
                 "with a class: perplexity as well; of values: r2, mae. f1 is the mean over the classes that "
                 "occur or "
-                "are predicted; r2 the mean over the outputs; mae has the targets' own unit."),
+                "are predicted; r2 the mean over the outputs that vary in the part, and null if all are "
+                "constant: best: "
+                "r2 then chooses no checkpoint; mae has the targets' own unit."),
     ROW(LS_OPT_STRING, ls_train_config_t, best, .change = LS_CHANGE_RUN, .initial = "loss",
         .help = "Figure of the validation part that makes a checkpoint the best one: loss, or one that "
                 "train.metrics "
