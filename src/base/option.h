@@ -56,6 +56,7 @@ typedef struct {
   const char *const *choices; /* LS_OPT_ENUM: NULL-terminated names */
   const char *help;           /* one sentence */
   ls_change_t change;
+  bool apart; /* min, below 0, stands for "not given": other values are at least 0 */
 } ls_option_t;
 
 #define LS_OPTION_TYPE(field)                                                                                \
@@ -114,6 +115,10 @@ json_t *ls_option_default_json(const ls_option_t *row);
 
 /* "name  type, range, unit, default  help" lines for --help and docs/config.md; owned by the arena. */
 const char *ls_option_help(ls_arena_t *arena, const ls_section_t *section);
+
+/* Whether a name is in a selection: * is any text, ? one character, `!` in front takes back what patterns before it chose.
+ * The last pattern that the name matches decides. */
+bool ls_patterns_choose(const ls_strings_t *patterns, const char *name);
 
 /* The name among `names` (NULL-terminated) closest to `text` within a third of its length; NULL when none. */
 const char *ls_nearest(const char *text, const char *const *names);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ static bool is_open_end(double limit) {
 } /* means "no limit on this side" */
 
 bool ls_option_in_range(const ls_option_t *row, double value) {
+  if (row->apart && value < 0) return value == row->min;
   return !has_limits(row) || (value >= row->min && value <= row->max);
 }
 
@@ -26,7 +28,9 @@ const char *ls_option_range_text(const ls_option_t *row, char buf[LS_OPT_RANGE_T
   const size_t size = LS_OPT_RANGE_TEXT_BYTES;
   bool low = has_limits(row) && !is_open_end(row->min), high = has_limits(row) && !is_open_end(row->max);
   buf[0] = '\0';
-  if (low && high)
+  if (row->apart && high)
+    snprintf(buf, size, "%.15g or in [0, %.15g]", row->min, row->max);
+  else if (low && high)
     snprintf(buf, size, "in [%.15g, %.15g]", row->min, row->max);
   else if (low)
     snprintf(buf, size, "at least %.15g", row->min);
@@ -57,8 +61,12 @@ static ls_status_t check_range(const ls_option_source_t *s, const ls_option_t *r
                                double value) {
   if (ls_option_in_range(row, value)) return LS_OK;
   char range[LS_OPT_RANGE_TEXT_BYTES], what[LS_OPT_RANGE_TEXT_BYTES + 64];
-  snprintf(what, sizeof what, "must be %s%s%s", ls_option_range_text(row, range), row->unit ? " " : "",
-           row->unit ? row->unit : "");
+  const bool above = value > row->max;
+  if (is_open_end(above ? row->max : row->min)) /* no limit that the reference mentions */
+    snprintf(range, sizeof range, "at %s %.15g", above ? "most" : "least", above ? row->max : row->min);
+  else
+    ls_option_range_text(row, range);
+  snprintf(what, sizeof what, "must be %s%s%s", range, row->unit ? " " : "", row->unit ? row->unit : "");
   return fail_value(s, row, node, what);
 }
 
@@ -171,6 +179,15 @@ static ls_status_t parse_enum(const ls_option_source_t *s, const ls_option_t *ro
     return LS_OK;
   }
   return fail_choice(s, row, node);
+}
+
+bool ls_patterns_choose(const ls_strings_t *patterns, const char *name) {
+  bool chosen = false;
+  for (int i = 0; i < patterns->count; i++) {
+    bool back = patterns->v[i][0] == '!';
+    if (fnmatch(patterns->v[i] + back, name, 0) == 0) chosen = !back;
+  }
+  return chosen;
 }
 
 /* A single value stands for a list of one. */

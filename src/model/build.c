@@ -100,16 +100,6 @@ typedef struct {
   ls_tensor_id_t out, param[LS_LAYER_PARAM_MAX];
 } built_t;
 
-/* The last pattern that a name matches decides. */
-static bool is_frozen(const ls_strings_t *patterns, const char *name) {
-  bool frozen = false;
-  for (int i = 0; i < patterns->count; i++) {
-    bool back = patterns->v[i][0] == '!';
-    if (fnmatch(patterns->v[i] + back, name, 0) == 0) frozen = !back;
-  }
-  return frozen;
-}
-
 /* Lists the parameters of layer `i`; their number. *own: the first that is not one of the layer that it shares them with. */
 static int params_of(const ls_model_config_t *model, int i, ls_layer_param_t list[LS_LAYER_PARAM_MAX],
                      int *own) {
@@ -121,41 +111,37 @@ static int params_of(const ls_model_config_t *model, int i, ls_layer_param_t lis
   return layer->kind->params ? layer->kind->params(layer->options, sample, list) : 0;
 }
 
-/* Whether `is` holds for a parameter, by its name. */
-static bool any_param(const ls_model_config_t *model, const char *pattern,
-                      bool (*is)(const ls_model_config_t *model, const ls_layer_t *layer, const char *name,
-                                 const char *pattern)) {
+bool ls_model_any_param(const ls_model_config_t *model,
+                        bool (*is)(const void *user, const char *name, bool trained), const void *user) {
   ls_layer_param_t list[LS_LAYER_PARAM_MAX];
   char text[LS_LAYER_NAME_BYTES], name[256];
   for (int i = 0; i < model->layer_count; i++) {
-    const ls_layer_t *layer = &model->layer[i];
+    const bool frozen = ls_layer_common(&model->layer[i])->freeze;
     int k, count = params_of(model, i, list, &k);
     for (; k < count; k++) {
       snprintf(name, sizeof name, "%s.%s", ls_model_layer_name(model, i, text), list[k].name);
-      if (!list[k].state && is(model, layer, name, pattern)) return true;
+      if (!list[k].state && is(user, name, !frozen && !ls_patterns_choose(&model->freeze, name))) return true;
     }
   }
   return false;
 }
 
-static bool matches(const ls_model_config_t *model, const ls_layer_t *layer, const char *name,
-                    const char *pattern) {
-  (void)model, (void)layer;
+static bool matches(const void *pattern, const char *name, bool trained) {
+  (void)trained;
   return fnmatch(pattern, name, 0) == 0;
 }
 
 bool ls_model_has_param(const ls_model_config_t *model, const char *pattern) {
-  return any_param(model, pattern, matches);
+  return ls_model_any_param(model, matches, pattern);
 }
 
-static bool trains(const ls_model_config_t *model, const ls_layer_t *layer, const char *name,
-                   const char *pattern) {
-  (void)pattern;
-  return !ls_layer_common(layer)->freeze && !is_frozen(&model->freeze, name);
+static bool trains(const void *unused, const char *name, bool trained) {
+  (void)unused, (void)name;
+  return trained;
 }
 
 bool ls_model_trains(const ls_model_config_t *model) {
-  return any_param(model, NULL, trains);
+  return ls_model_any_param(model, trains, NULL);
 }
 
 static void add_params(ls_graph_t *graph, const ls_model_config_t *model, int i, built_t *built) {
@@ -168,7 +154,7 @@ static void add_params(ls_graph_t *graph, const ls_model_config_t *model, int i,
     param[k] =
         (list[k].state ? ls_graph_state : ls_graph_param)(graph, list[k].name, list[k].shape, list[k].init);
     ls_graph_tensor_t *t = param[k] >= 0 ? &graph->tensors[param[k]] : NULL;
-    if (t && !list[k].state) t->trainable = !common->freeze && !is_frozen(&model->freeze, t->name);
+    if (t && !list[k].state) t->trainable = !common->freeze && !ls_patterns_choose(&model->freeze, t->name);
   }
 }
 

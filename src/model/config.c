@@ -42,7 +42,7 @@ static const ls_option_t model_rows[] = {
         ls_model_config_t, separator, .change = LS_CHANGE_IGNORED, .min = -1, .max = 1 << 24, .initial = "-1",
         .help = "Of bert: token that ends a text ([SEP], 102); what follows the first has the second row "
                 "of token types; -1: a sample is one text."),
-    LS_OPTION(ls_model_config_t, dropout, .change = LS_CHANGE_IGNORED, .min = -1, .max = 0.99,
+    LS_OPTION(ls_model_config_t, dropout, .change = LS_CHANGE_IGNORED, .min = -1, .apart = true, .max = 0.99,
               .initial = "-1",
               .help = "Of a preset with attention, and of efficientnet: its dropout; -1: its own."),
     LS_OPTION(ls_model_config_t, input, .change = LS_CHANGE_MODEL, .min = 1, .max = 1e9, .optional = true,

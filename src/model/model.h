@@ -56,7 +56,7 @@ typedef struct {
   ls_floats_t depth;                                            /* .. empty, 0: its own */
   int64_t heads, context, vocabulary, features, classes, image; /* .. 0: its own */
   int64_t groups, group_width; /* .. of its middle convolutions; 0: its own */
-  ls_strings_t freeze;         /* patterns of parameters' names; `!` before one takes back */
+  ls_strings_t freeze;         /* patterns of parameters' names: ls_patterns_choose */
   int64_t ignore;              /* class of a position that counts nowhere */
   int64_t pad;                 /* token that fills the ends of samples; -1: there is none */
   const char *weights;         /* a file or run whose tensors a new run begins with; NULL = none */
@@ -75,8 +75,10 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
 json_t *ls_model_json(const ls_model_config_t *model);
 
 const ls_loss_t *ls_model_loss(const ls_model_config_t *model);
-/* Whether any parameter has a name of that pattern. */
-bool ls_model_has_param(const ls_model_config_t *model, const char *pattern);
+/* Whether `is` holds for any parameter: its name, and whether it is trained. */
+bool ls_model_any_param(const ls_model_config_t *model,
+                        bool (*is)(const void *user, const char *name, bool trained), const void *user);
+bool ls_model_has_param(const ls_model_config_t *model, const char *pattern); /* .. its name matches */
 bool ls_model_trains(const ls_model_config_t *model);  /* not all of its parameters are frozen */
 ls_shape_t ls_model_x(const ls_model_config_t *model); /* one sample, as the data hold it */
 ls_shape_t

@@ -3,7 +3,6 @@
 #include "graph/ops/ops.h"
 #include "optim/optim.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -90,13 +89,15 @@ static const ls_option_t group_rows[] = {
      .type = LS_OPT_STRINGS,
      .offset = GROUP(match),
      .help =
-         "Patterns of the parameters' names, such as `*.bias`: * is any text, ? one character. A parameter "
-         "belongs to the first group that it matches."},
+         "Patterns of the parameters' names, such as `*.bias`: * is any text, ? one character. `!` before a "
+         "pattern takes back what the ones before it chose, as in [\"*\", \"!fc.*\"]. A parameter belongs to "
+         "the first group that chooses it."},
     {.name = "lr",
      .type = LS_OPT_FLOAT,
      .offset = GROUP(lr),
      .min = -1,
      .max = 1e6,
+     .apart = true,
      .initial = "-1",
      .help = "Learning rate before the schedule; -1: that of the optimizer."},
     {.name = "decay",
@@ -104,6 +105,7 @@ static const ls_option_t group_rows[] = {
      .offset = GROUP(decay),
      .min = -1,
      .max = 1e3,
+     .apart = true,
      .initial = "-1",
      .help = "Weight decay; -1: that of the optimizer."},
 };
@@ -174,10 +176,24 @@ const ls_section_t ls_rate_section = {
 };
 
 ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_optim_config_t *config) {
-  if (config->nesterov && (config->name != LS_OPTIM_SGD || config->momentum <= 0))
-    return ls_fail_at(ctx, LS_ERR_CONFIG, place,
-                      "train.optimizer: nesterov needs name: sgd and momentum above 0");
-  return LS_OK;
+  const bool sgd = config->name == LS_OPTIM_SGD;
+  ls_optim_config_t usual;
+  ls_status_t status = ls_option_parse(ctx, NULL, &ls_optim_section, NULL, NULL, &usual);
+  const struct {
+    const char *key, *needs;
+    bool useless;
+  } rows[] = {
+      {"nesterov", "name: sgd and momentum above 0", config->nesterov && (!sgd || config->momentum <= 0)},
+      {"momentum", "name: sgd", !sgd && config->momentum != usual.momentum},
+      {"beta1", "name: adam or adamw", sgd && config->beta1 != usual.beta1},
+      {"beta2", "name: adam or adamw", sgd && config->beta2 != usual.beta2},
+      {"eps", "name: adam or adamw", sgd && config->eps != usual.eps},
+  };
+  for (int i = 0; i < LS_COUNT(rows) && status == LS_OK; i++)
+    if (rows[i].useless)
+      status = ls_fail_at(ctx, LS_ERR_CONFIG, place, "train.optimizer: %s has no effect without %s",
+                          rows[i].key, rows[i].needs);
+  return status;
 }
 
 static ls_status_t parse_groups(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list,
@@ -218,8 +234,7 @@ json_t *ls_optim_json(const ls_optim_config_t *config) {
 
 int ls_optim_group_of(const ls_optim_config_t *config, const char *name) {
   for (int i = 0; i < config->group_count; i++)
-    for (int k = 0; k < config->group[i].match.count; k++)
-      if (fnmatch(config->group[i].match.v[k], name, 0) == 0) return i + 1;
+    if (ls_patterns_choose(&config->group[i].match, name)) return i + 1;
   return 0;
 }
 

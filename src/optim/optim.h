@@ -15,7 +15,7 @@ typedef enum { LS_RATE_CONSTANT, LS_RATE_STEP, LS_RATE_COSINE } ls_rate_kind_t;
 
 /* Parameters with a rate or a decay of their own; < 0: the optimizer's. */
 typedef struct {
-  ls_strings_t match; /* patterns of names, as in file names */
+  ls_strings_t match; /* patterns of names: ls_patterns_choose */
   double lr, decay;
 } ls_optim_group_t;
 
@@ -33,7 +33,7 @@ extern const ls_section_t ls_optim_section, ls_optim_group_section; /* "groups" 
 ls_status_t ls_optim_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
                            ls_optim_config_t *config);
 json_t *ls_optim_json(const ls_optim_config_t *config);
-/* The group of a parameter: that of the first pattern it matches, counted from 1; 0: none. */
+/* The group of a parameter: the first that chooses it, counted from 1; 0: none. */
 int ls_optim_group_of(const ls_optim_config_t *config, const char *name);
 
 /* Section train.schedule: the learning rate over steps. constant; step: times `factor` every `every_steps`;
@@ -67,7 +67,8 @@ ls_status_t ls_prune_declare(ls_state_table_t *table, int *index);
 /* Learning rate of step `step` (0-based) of `total_steps`. */
 float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
 
-/* A check that single rows cannot make: Nesterov needs momentum. LS_ERR_CONFIG, reported at `place`. */
+/* What single rows cannot see: an option that differs from its default and has no effect with this optimizer.
+ * LS_ERR_CONFIG, reported at `place`. */
 ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_optim_config_t *config);
 
 /* Optimizer state: `slot_count` flat buffers shaped like the parameters ("momentum"; "m", "v"). */

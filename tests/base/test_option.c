@@ -13,6 +13,7 @@ typedef struct {
   int activation;
   ls_ints_t input;
   ls_strings_t target;
+  double decay, norm;
 } section_t;
 
 static const char *const activations[] = {"none", "relu", "gelu", "sigmoid", NULL};
@@ -26,6 +27,9 @@ static const ls_option_t rows[] = {
      "What."},
     {"input", LS_OPT_INTS, offsetof(section_t, input), NULL, 1, 100, "28, 28", false, NULL, "Shape."},
     {"target", LS_OPT_STRINGS, offsetof(section_t, target), NULL, 0, 0, NULL, true, NULL, "Columns."},
+    {"decay", LS_OPT_FLOAT, offsetof(section_t, decay), NULL, -1, 10, "-1", false, NULL, "Decay.",
+     .apart = true},
+    {"norm", LS_OPT_FLOAT, offsetof(section_t, norm), NULL, 0, 1e30, "0", false, NULL, "Norm."},
 };
 static const ls_section_t section = {"net", rows, LS_COUNT(rows), "A section for tests."};
 static const char *const nested[] = {"layers", NULL};
@@ -105,6 +109,10 @@ static const struct {
     {"lr: 1e-3x", "f.yaml:2:5: net.lr: `1e-3x` is not a finite"},
     {"lr: '0.1'", "f.yaml:2:5: net.lr: `0.1` is quoted text, not a number"},
     {"lr: 2", "f.yaml:2:5: net.lr: `2` must be in [0, 1]"},
+    {"decay: -0.5", "f.yaml:2:8: net.decay: `-0.5` must be -1 or in [0, 10]"},
+    {"decay: -2", "f.yaml:2:8: net.decay: `-2` must be -1 or in [0, 10]"},
+    {"norm: 1e31", "f.yaml:2:7: net.norm: `1e31` must be at most 1e+30"},
+    {"norm: -1", "f.yaml:2:7: net.norm: `-1` must be at least 0"},
     {"lr:", "f.yaml:2:1: net.lr: a value is missing"},
     {"bias: yes", "f.yaml:2:7: net.bias: `yes` is neither true nor false"},
     {"bias: 1", "f.yaml:2:7: net.bias: `1` is neither true nor false"},
@@ -124,7 +132,7 @@ static const struct {
     {"layres: 3", "f.yaml:2:1: unknown option `layres` in net; did you mean `layers`?"},
     {"quite_another: 3",
      "f.yaml:2:1: unknown option `quite_another` in net; possible: units, steps, lr, bias, path, "
-     "activation, input, target, layers"},
+     "activation, input, target, decay, norm, layers"},
 };
 
 static void refusals(void **state) {
@@ -244,8 +252,9 @@ static void json(void **state) {
   assert_int_equal(parse_text(c, "units: 5\ninput: [3, 4]\ntarget: x\nactivation: gelu\n", &doc, &s), LS_OK);
   json_t *object = ls_option_json(&section, &s);
   char *text = json_dumps(object, JSON_COMPACT);
-  assert_string_equal(text, "{\"units\":5,\"steps\":null,\"lr\":0.001,\"bias\":true,\"path\":null,"
-                            "\"activation\":\"gelu\",\"input\":[3,4],\"target\":[\"x\"]}");
+  assert_string_equal(
+      text, "{\"units\":5,\"steps\":null,\"lr\":0.001,\"bias\":true,\"path\":null,"
+            "\"activation\":\"gelu\",\"input\":[3,4],\"target\":[\"x\"],\"decay\":-1.0,\"norm\":0.0}");
   assert_int_equal(parse_text(c, text, &again, &t), LS_OK); /* what is saved can be read, and says the same */
   json_t *second = ls_option_json(&section, &t);
   assert_true(json_equal(object, second));
@@ -317,6 +326,25 @@ static void allocation_failures(void **state) {
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
+static void patterns_choose_names(void **state) {
+  (void)state;
+  static const char *const all_but_a[] = {"*", "!a.*"}, *const again[] = {"*.b", "!a.*", "a.b"},
+                           *const none[] = {"!*"};
+  static const struct {
+    ls_strings_t patterns;
+    const char *name;
+    bool chosen;
+  } cases[] = {{{2, all_but_a}, "b.weight", true},
+               {{2, all_but_a}, "a.weight", false},
+               {{3, again}, "a.b", true},
+               {{2, again}, "a.b", false},
+               {{1, all_but_a}, "a.weight", true},
+               {{1, none}, "a", false},
+               {{0, NULL}, "a", false}};
+  for (int i = 0; i < LS_COUNT(cases); i++)
+    assert_true(ls_patterns_choose(&cases[i].patterns, cases[i].name) == cases[i].chosen);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(defaults),
@@ -332,6 +360,7 @@ int main(void) {
       TEST(help),
       TEST(nearest),
       TEST(names_text),
+      TEST(patterns_choose_names),
       TEST(allocation_failures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,15 +82,51 @@ static void test_out_of_range(void **state) {
     if (parse(f, &ls_rate_section, bad_rate[k], &rate) != LS_ERR_CONFIG) fail_msg("%s passed", bad_rate[k]);
 }
 
-static void test_nesterov_needs_momentum(void **state) {
+static void test_options_of_another_optimizer_are_refused(void **state) {
   fixture_t *f = *state;
-  ls_optim_config_t config = {.name = LS_OPTIM_SGD, .momentum = 0.9, .nesterov = true};
-  assert_int_equal(ls_optim_check(f->ctx, &(ls_place_t){0}, &config), LS_OK);
-  config.momentum = 0;
-  assert_int_equal(ls_optim_check(f->ctx, &(ls_place_t){0}, &config), LS_ERR_CONFIG);
-  config = (ls_optim_config_t){.name = LS_OPTIM_ADAM, .momentum = 0.9, .nesterov = true};
-  assert_int_equal(ls_optim_check(f->ctx, &(ls_place_t){0}, &config), LS_ERR_CONFIG);
-  assert_int_equal(ls_ctx_error_count(f->ctx), 2);
+  static const struct {
+    const char *yaml, *says; /* NULL: good */
+  } cases[] = {
+      {"{name: sgd, momentum: 0.9, nesterov: true}", NULL},
+      {"{name: sgd, nesterov: true}", "nesterov has no effect without name: sgd and momentum above 0"},
+      {"{momentum: 0.9, nesterov: true}", "nesterov"},
+      {"{name: adamw, momentum: 0.9}", "momentum has no effect without name: sgd"},
+      {"{name: sgd, beta1: 0.8}", "beta1 has no effect without name: adam or adamw"},
+      {"{name: sgd, beta2: 0.8}", "beta2 has no effect"},
+      {"{name: sgd, eps: 1e-6}", "eps has no effect"},
+      {"{name: sgd, beta1: 0.9, beta2: 0.999, eps: 1e-8}", NULL}, /* the defaults, as a saved configuration */
+      {"{name: adam, momentum: 0, beta1: 0.8, eps: 1e-6}", NULL}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_optim_config_t config;
+    assert_int_equal(parse(f, &ls_optim_section, cases[i].yaml, &config), LS_OK);
+    assert_int_equal(ls_optim_check(f->ctx, &(ls_place_t){0}, &config),
+                     cases[i].says ? LS_ERR_CONFIG : LS_OK);
+    if (cases[i].says && !strstr(ls_ctx_error(f->ctx), cases[i].says))
+      fail_msg("%s: %s", cases[i].yaml, ls_ctx_error(f->ctx));
+    ls_ctx_clear(f->ctx);
+  }
+}
+
+static void test_groups(void **state) {
+  fixture_t *f = *state;
+  static const char *const all_but_a[] = {"*", "!a.*"}, *const weights[] = {"*.weight"};
+  const ls_optim_group_t group[] = {{{2, all_but_a}, -1, -1}, {{1, weights}, -1, -1}};
+  const ls_optim_config_t config = {.group = group, .group_count = LS_COUNT(group)};
+  assert_int_equal(ls_optim_group_of(&config, "b.weight"), 1);
+  assert_int_equal(ls_optim_group_of(&config, "a.weight"), 2);
+  assert_int_equal(ls_optim_group_of(&config, "a.bias"), 0);
+  static const struct {
+    const char *yaml;
+    ls_status_t status;
+  } cases[] = {{"{match: a, lr: -1, decay: -1}", LS_OK},
+               {"{match: a, lr: 0, decay: 0}", LS_OK},
+               {"{match: a, lr: -0.5}", LS_ERR_CONFIG},
+               {"{match: a, decay: -0.5}", LS_ERR_CONFIG}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_optim_group_t read;
+    if (parse(f, &ls_optim_group_section, cases[i].yaml, &read) != cases[i].status)
+      fail_msg("%s", cases[i].yaml);
+  }
 }
 
 static void assert_rate(const ls_rate_config_t *rate, int64_t step, int64_t total, double want) {
@@ -172,15 +208,11 @@ static void test_rule(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(test_defaults),
-      TEST(test_names),
-      TEST(test_out_of_range),
-      TEST(test_nesterov_needs_momentum),
-      TEST(test_constant_with_warmup),
-      TEST(test_step),
-      TEST(test_cosine),
-      TEST(test_cosine_corners),
-      TEST(test_rule),
+      TEST(test_defaults),       TEST(test_names),
+      TEST(test_out_of_range),   TEST(test_options_of_another_optimizer_are_refused),
+      TEST(test_groups),         TEST(test_constant_with_warmup),
+      TEST(test_step),           TEST(test_cosine),
+      TEST(test_cosine_corners), TEST(test_rule),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,8 +78,8 @@ static void groups_have_their_own_rate_and_decay(void **state) {
                              "{name: c}}, {dense: {units: 1, init: zeros}}]}\n"
                              "data: {kind: synthetic, normalize: false}\n"
                              "train: {batch: 8, steps: 1, optimizer: {name: %s, lr: 0.125, weight_decay: "
-                             "0.5, groups: [{match: [\"b.*\", "
-                             "layers*], decay: 0}, {match: \"?.weight\", lr: 0.5}]}}\n"
+                             "0.5, groups: [{match: [\"*\", "
+                             "\"!a.*\", \"!c.*\"], decay: 0}, {match: \"?.weight\", lr: 0.5}]}}\n"
                              "parallel: {backend: cpu, threads: 1}\n";
   static const char *const names[] = {"sgd", "adamw"};
   for (int n = 0; n < LS_COUNT(names); n++) {
