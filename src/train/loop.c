@@ -101,9 +101,14 @@ static bool save_chosen(const ls_trainer_t *t) {
   return c->dir && c->every_steps < 0 && t->world->comm->rank == 0;
 }
 
+/* Whether the run changed the weights: as long as every step was skipped, it saves nothing. */
+static bool has_applied(const ls_loop_t *loop) {
+  return loop->t->step - loop->first_step > loop->skipped;
+}
+
 /* As soon as a step was applied. The time that it takes is no part of a step. */
 static ls_status_t claim(ls_loop_t *loop) {
-  if (loop->t->claimed || loop->t->step - loop->first_step <= loop->skipped) return LS_OK;
+  if (loop->t->claimed || !has_applied(loop)) return LS_OK;
   const int64_t start = ls_loop_clock_ns(loop);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status = ls_trainer_claim(loop->t);
@@ -112,8 +117,9 @@ static ls_status_t claim(ls_loop_t *loop) {
   return status;
 }
 
-/* last: nothing is trained while it is written. */
+/* last: the run has ended, and nothing is trained while it is written. */
 static ls_status_t save(ls_loop_t *loop, bool last) {
+  if (!last && !has_applied(loop)) return LS_OK;
   int64_t start = ls_loop_clock_ns(loop);
   show(loop, LS_PAGE_SAVE);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
@@ -319,7 +325,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       if (status == LS_OK && ls_trainer_patience_lost(t)) return LS_OK;
     }
     if (status == LS_OK && (better || save_due(t, step))) status = save(loop, false);
-    if (status == LS_OK && compare_due(t, step) && !save_due(t, step))
+    if (status == LS_OK && compare_due(t, step) && !(save_due(t, step) && has_applied(loop)))
       status = ls_trainer_compare_replicas(t);
     if (status == LS_OK && step < t->total_steps) status = what_is_asked(loop, step, &asked);
     if (status != LS_OK) return status;

@@ -116,10 +116,19 @@ grep -q 'nothing to train: 3000 samples done, train.epochs is 19 (2850 samples)'
 grep -q "saved  *nothing: $work/copy/step-000000000100 is as it was" "$work/out" || fail "saved? $(cat "$work/out")"
 
 echo "a run that skips every step saves nothing"
-got=0
-resume --set train.epochs=21 --set data.path="$work/huge.csv" --allow-data-change && fail "huge data were trained on" || got=$?
+for every in 0 1; do
+  got=0
+  resume --set train.epochs=21 --set data.path="$work/huge.csv" --allow-data-change --set train.checkpoint.every_steps=$every &&
+    fail "huge data were trained on" || got=$?
+  [ $got = 8 ] || fail "every step skipped: exit code $got: $(cat "$work/err")"
+  [ "$(ls -d "$work"/copy/step-* | wc -l)" = "$(ls -d "$work"/run/step-* | wc -l)" ] || fail "saved though every step was skipped"
+done
+echo "nor does it move an earlier run aside"
+before=$(ls "$work/copy")
+"$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/copy" --set data.path="$work/huge.csv" --set data.normalize=false \
+  --set train.checkpoint.every_steps=1 >"$work/out" 2>"$work/err" && fail "huge data were trained on" || got=$?
 [ $got = 8 ] || fail "every step skipped: exit code $got: $(cat "$work/err")"
-[ "$(ls -d "$work"/copy/step-* | wc -l)" = "$(ls -d "$work"/run/step-* | wc -l)" ] || fail "saved though every step was skipped"
+[ "$(ls "$work/copy")" = "$before" ] || fail "not as before: $(ls "$work/copy")"
 
 echo "a new run with the weights of another one"
 new_run() { "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/tuned" --json "$@" \
