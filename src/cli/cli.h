@@ -220,6 +220,9 @@ typedef struct {
  * ending of the path's name, in capitals or not, else 0. LS_ERR_ARGUMENT: none of them. */
 ls_status_t cli_file_format(ls_ctx_t *ctx, const char *path, const char *given, const char *const *names,
                             int *index);
+/* "-", or a device, pipe or link that leads to the file that stdout is, such as /dev/stdout. A regular file's own name is
+ * none: the file is replaced. */
+bool cli_is_stdout(const char *path);
 ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *file);
 ls_status_t cli_file_written(cli_file_t *file); /* reports what went wrong since the last call */
 /* Puts the file in its place if `status` is LS_OK, else takes it away; returns the first failure. Also after a
@@ -237,6 +240,9 @@ typedef struct {
  * `path` NULL or "-", and what is no regular file yet, replaces nothing. */
 ls_status_t cli_file_spares(ls_ctx_t *ctx, const char *path, const cli_input_t *inputs,
                             const ls_config_t *config);
+/* For a result that is written long after the start: LS_ERR_IO, naming the flag, if `path` is a folder, or lies in none that
+ * can be written. */
+ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path);
 
 /* output.c */
 /* printf for tables: names and texts from outside come out without control characters (ls_text_plain).

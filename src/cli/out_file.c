@@ -5,10 +5,18 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+bool cli_is_stdout(const char *path) {
+  struct stat itself, there, out;
+  if (!strcmp(path, "-")) return true;
+  return lstat(path, &itself) == 0 && !S_ISREG(itself.st_mode) && stat(path, &there) == 0 &&
+         fstat(STDOUT_FILENO, &out) == 0 && there.st_dev == out.st_dev && there.st_ino == out.st_ino;
+}
 
 ls_status_t cli_file_open(ls_ctx_t *ctx, const char *path, cli_file_t *f) {
   *f = (cli_file_t){.ctx = ctx, .path = path, .to = stdout, .file.fd = -1};
-  if (!strcmp(path, "-")) return LS_OK; /* others may have written there before: no seeking */
+  if (cli_is_stdout(path)) return LS_OK; /* others may have written there before: no seeking */
   f->to = NULL;
   ls_status_t status = ls_new_file_begin(ctx, path, &f->file);
   if (status != LS_OK) return status;

@@ -4,11 +4,13 @@
 #include "data/picture.h"
 #include "data/read.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -109,6 +111,18 @@ static ls_status_t spares_checkpoint(const result_t *r) {
                      "%s is a file of a checkpoint: name another file for the result", r->path);
   ls_free(text);
   ls_free(path);
+  ls_free(dir);
+  return status;
+}
+
+ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path) {
+  char *dir = ls_path_parent(ctx, path);
+  struct stat there;
+  ls_status_t status = dir ? LS_OK : LS_ERR_MEMORY;
+  if (dir && stat(path, &there) == 0 && S_ISDIR(there.st_mode))
+    status = ls_fail(ctx, LS_ERR_IO, "%s: %s is a folder; a file is needed", flag, path);
+  else if (dir && access(dir, W_OK | X_OK) != 0)
+    status = ls_fail(ctx, LS_ERR_IO, "%s: %s cannot be written: %s: %s", flag, path, dir, strerror(errno));
   ls_free(dir);
   return status;
 }

@@ -58,7 +58,7 @@ static ls_status_t predict_all(predict_t *p) {
 static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t rows) {
   int64_t step;
   const char *checkpoint = ls_trainer_checkpoint(t, &step), *output = args->extra[EXTRA_OUTPUT];
-  if (!output || !strcmp(output, "-")) return;
+  if (!output || cli_is_stdout(output)) return;
   if (args->json)
     cli_print_json(json_pack("{s:s, s:o, s:I, s:I, s:o}", "command", "predict", "checkpoint",
                              ls_json_text(checkpoint), "step", (json_int_t)step, "samples", (json_int_t)rows,

@@ -212,9 +212,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   if (status == LS_OK) status = ls_profile_create(ctx, &probe->machine, &probe->profile);
   if (status != LS_OK) return status;
   const char *output = args->extra[CLI_PROBE_OUTPUT];
-  char *folder = output ? ls_path_parent(ctx, output) : NULL; /* a mistake costs no measurement */
-  if (output) status = folder ? ls_dir_make(ctx, folder) : LS_ERR_MEMORY;
-  ls_free(folder);
+  if (output) status = cli_file_possible(ctx, "--output", output); /* a mistake costs no measurement */
   if (status == LS_OK) status = cli_file_spares(ctx, output, NULL, NULL);
   if (status != LS_OK) return status;
   bool gpus = probe->machine.gpu_count > 0; /* one took 22 s, four 37 */

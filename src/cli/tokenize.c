@@ -50,7 +50,7 @@ static ls_status_t check_args(ls_ctx_t *ctx, const cli_args_t *args) {
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--decode needs the list of characters: --vocabulary FILE");
   if (given[EXTRA_HEADER] && given[EXTRA_DECODE])
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--header belongs to a token file, and --decode writes text");
-  if (!strcmp(output, "-") && (given[EXTRA_HEADER] || given[EXTRA_CHARACTERS]))
+  if (cli_is_stdout(output) && (given[EXTRA_HEADER] || given[EXTRA_CHARACTERS]))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "%s needs a file as OUTPUT, not stdout",
                    given[EXTRA_HEADER] ? "--header" : "--characters");
   return LS_OK;
@@ -209,7 +209,7 @@ static void print_result(const job_t *j) {
   const char *output = j->args->operand[1], *type = j->dtype == LS_U16 ? "u16" : "i32";
   const char *const *given = j->args->extra;
   int64_t size = ls_tokenizer_size(j->tokenizer);
-  if (!strcmp(output, "-")) return;
+  if (cli_is_stdout(output)) return;
   if (j->args->json)
     cli_print_json(json_pack("{s:s, s:I, s:I, s:I, s:s, s:o}", "command", "tokenize", "tokens",
                              (json_int_t)j->tokens, "bytes", (json_int_t)j->bytes, "vocabulary",

@@ -185,14 +185,7 @@ static ls_status_t check_trace(ls_ctx_t *ctx, const cli_args_t *args, const ls_c
   const char *path = args->trace;
   const cli_input_t inputs[] = {
       {"--init", args->extra[EXTRA_INIT]}, {"--hosts", args->extra[EXTRA_HOSTS]}, {0}};
-  char *dir = ls_path_parent(ctx, path);
-  struct stat there;
-  ls_status_t status = dir ? LS_OK : LS_ERR_MEMORY;
-  if (dir && stat(path, &there) == 0 && S_ISDIR(there.st_mode))
-    status = ls_fail(ctx, LS_ERR_IO, "--trace: %s is a folder; a file is needed", path);
-  else if (dir && access(dir, W_OK | X_OK) != 0)
-    status = ls_fail(ctx, LS_ERR_IO, "--trace: %s cannot be written: %s: %s", path, dir, strerror(errno));
-  ls_free(dir);
+  const ls_status_t status = cli_file_possible(ctx, "--trace", path);
   return status == LS_OK ? cli_file_spares(ctx, path, inputs, config) : status;
 }
 

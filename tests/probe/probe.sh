@@ -182,7 +182,8 @@ expect 6 "was altered" "$program" probe --machine "$folder/altered.json"
 head -c 500 "$folder/profile.json" >"$folder/torn.json"
 expect 3 "torn.json:" "$program" probe --machine "$folder/torn.json"
 # before anything is measured
-expect 5 "cannot be made" "$program" probe --output /proc/no/such.json
+expect 5 "output: $folder/none/p.json cannot be written: $folder/none: No such file" "$program" probe --output "$folder/none/p.json"
+if [ -e "$folder/none" ]; then echo "FAILED: probe made a folder" && failed=1; fi
 if grep -q measuring "$folder/out"; then echo "FAILED: measured for a file that cannot be made" && failed=1; fi
 
 [ $failed -eq 0 ] && echo "probe: ok"
