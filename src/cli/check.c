@@ -81,7 +81,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK) status = ls_dataset_verify(ctx, data);
   if (status == LS_OK) status = check_weights(ctx, config);
   if (status != LS_OK) goto data;
-  status = cli_lowered_create(ctx, config, data->rows, &lowered);
+  status = cli_lowered_create(ctx, config, data, &lowered);
   if (status != LS_OK) goto data;
   look_for_devices(ctx, config);
   ls_train_hints(ctx, config, end.steps);

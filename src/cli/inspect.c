@@ -181,7 +181,8 @@ static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, 
 static void print_fit(const cli_lowered_t *lowered) {
   ls_fit_t fit;
   ls_program_fit(&lowered->program[0], &fit);
-  cli_print("\nbytes on rank 0 (exact; rank 0 has the largest share)\n");
+  cli_print("\nbytes on rank 0 (%s; rank 0 has the largest share)\n",
+            lowered->exact ? "exact" : "the data cannot be read: with samples of f32");
   for (int i = 0; i < fit.part_count; i++)
     cli_print("  %-14s %16s  %10s\n", fit.part[i].name, cli_count(fit.part[i].bytes),
               cli_bytes(fit.part[i].bytes));
@@ -268,7 +269,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     status = cli_resolved_show(ctx, config, args->json);
     goto config;
   }
-  status = cli_lowered_create(ctx, config, 0, &lowered);
+  status = cli_lowered_create(ctx, config, NULL, &lowered);
   if (status != LS_OK) goto config;
   layers_t layers = {0};
   status = collect_layers(ctx, &config->model, lowered.graph[0], &layers);

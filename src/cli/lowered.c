@@ -5,13 +5,17 @@
 
 #include <string.h>
 
-/* Only the data know whether samples are bytes; if they cannot be read, samples count as f32. */
-static void look_at_data(ls_config_t *config) {
+/* The dtype of samples as training has it; they are read only where nothing else knows it. False: they cannot be, and count
+ * as f32. `data`: NULL or what was read. */
+static bool look_at_data(ls_config_t *config, const ls_dataset_t *data) {
+  const ls_data_want_t want = ls_train_want(&config->model);
+  if (data) config->model.dtype = data->sample.x.dtype;
+  if (data || ls_data_dtype(&config->data, &want, &config->model.dtype)) return true;
   ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
   ls_plan_options_t unused = {0};
-  bool arrays = config->data.kind == LS_DATA_IDX || config->data.kind == LS_DATA_NPY;
-  if (quiet && arrays) (void)cli_count_samples(quiet, config, &unused);
+  const bool read = quiet && cli_count_samples(quiet, config, &unused) == LS_OK;
   ls_ctx_destroy(quiet);
+  return read;
 }
 
 /* Decides as training would on an idle device of this machine. Reads the data only if the decision depends on
@@ -42,7 +46,8 @@ static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_back
   return ls_engine_resident(ctx, config, ranks, &room, data_rows);
 }
 
-ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t samples, cli_lowered_t *out) {
+ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, const ls_dataset_t *data,
+                               cli_lowered_t *out) {
   ls_config_t own = *given, *config = &own;
   const ls_backend_t *backend;
   const int ranks = (int)config->parallel.ranks;
@@ -52,10 +57,10 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, int64_t 
   if (status != LS_OK) return status;
   status = ls_engine_check_share(ctx, config, ranks);
   if (status != LS_OK) return status;
-  look_at_data(config);
+  lowered.exact = look_at_data(config, data);
   ls_engine_say_unused(ctx, config, backend);
   int64_t data_rows;
-  status = choose_data(ctx, config, backend, ranks, samples, &data_rows);
+  status = choose_data(ctx, config, backend, ranks, data ? data->rows : 0, &data_rows);
   if (status != LS_OK) return status;
   lowered.backend = backend->name;
   lowered.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.graph);

@@ -95,14 +95,14 @@ static void keep_timed(ls_ctx_t *ctx, const ls_profile_t *before, cli_planned_t 
 
 ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options) {
   const ls_data_config_t *data = &config->data;
+  const ls_data_want_t want = ls_train_want(&config->model);
   if (data->kind == LS_DATA_SYNTHETIC) {
-    if (ls_model_ids(&config->model)) config->model.dtype = LS_U16;
+    ls_data_dtype(data, &want, &config->model.dtype);
     options->rows = data->samples;
     options->samples = data->samples - llround((double)data->samples * data->validation);
     return LS_OK;
   }
   ls_dataset_t *dataset;
-  ls_data_want_t want = ls_train_want(&config->model);
   ls_status_t status = ls_dataset_open(ctx, data, NULL, &want, (uint64_t)config->train.seed, NULL, &dataset);
   if (status != LS_OK) return status;
   options->rows = dataset->rows;

@@ -187,6 +187,8 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
 void ls_dataset_close(ls_dataset_t *dataset);
+/* The dtype of a sample as ls_dataset_open leaves it. False: only the files know it (arrays, text). */
+bool ls_data_dtype(const ls_data_config_t *config, const ls_data_want_t *want, ls_dtype_t *dtype);
 
 /* share.c. Moves features and targets to memory that other processes of this machine can map while *fd is open
  * (to be closed by the caller), piece by piece: there is never a second copy. Nobody can write to it. Where the

@@ -92,6 +92,20 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   return status;
 }
 
+bool ls_data_dtype(const ls_data_config_t *config, const ls_data_want_t *want, ls_dtype_t *dtype) {
+  const struct {
+    int kind;
+    ls_dtype_t values, tokens;
+  } rows[] = {
+      {LS_DATA_CSV, LS_F32, LS_I32}, {LS_DATA_IMAGES, LS_U8, LS_U8}, {LS_DATA_SYNTHETIC, LS_F32, LS_U16}};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    if (rows[i].kind == config->kind) {
+      *dtype = want->whole ? rows[i].tokens : rows[i].values;
+      return true;
+    }
+  return false;
+}
+
 ls_status_t ls_dataset_augment(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                ls_dataset_t *d) {
   ls_shape_t x = want->x;

@@ -49,6 +49,24 @@ fused='--set parallel.fuse=true --set parallel.backend="null"'
   fail "inspect: passes"
 "$program" inspect "$work/c.yaml" $fused --json | grep -q '^    "fuse_activation": 1$' || fail "inspect --json passes"
 [ ! -e "$work/run" ] || fail "check or inspect wrote something"
+# inspect_counts_samples_as_train_does: tokens of 1, 2 and 4 bytes, pictures of bytes, values of f32
+printf 'hello world, this is a text of characters %.0s' 1 2 3 4 5 6 7 8 >"$work/t.txt"
+{ echo a,b,c,d,y && for i in 0 1 2 3 4 5 6 7; do echo "$i,1,2,3,$((i % 4))"; done; } >"$work/t.csv"
+tokens="layers: [{embedding: {size: 300, units: 8}}, global_pool, {dense: {units: 4}}], loss: cross-entropy"
+while read -r model data; do
+  printf 'model: {%s}\ndata: {%s}\ntrain: {batch: 4, steps: 1}\nparallel: {backend: cpu, threads: 1}\n' \
+    "$(echo "$model" | tr '~' ' ')" "$data" >"$work/bytes.yaml"
+  "$program" inspect "$work/bytes.yaml" --json >"$work/out" && "$program" train "$work/bytes.yaml" --json --quiet >"$work/train" || fail "$data"
+  [ "$(field "$work/out" total)" = "$(field "$work/train" step)" ] ||
+    fail "$data: inspect has $(field "$work/out" total) bytes, train $(field "$work/train" step)"
+done <<M
+$(echo "input: [4], $tokens" | tr ' ' '~') kind: synthetic, samples: 8
+$(echo "input: [4], $tokens" | tr ' ' '~') kind: csv, path: t.csv, target: y
+preset:~gpt-char,~width:~8,~depth:~1,~heads:~1,~context:~8 kind: text, path: t.txt
+input:~[4],~layers:~[{dense:~{units:~4}}],~loss:~cross-entropy kind: csv, path: t.csv, target: y
+M
+"$program" inspect "$work/bytes.yaml" --set data.kind=text --set data.path=nothing --set data.target=null 2>&1 | grep -q 'cannot be read: with samples of f32' ||
+  fail "inspect without its data says that it is exact"
 "$program" inspect "$work/c.yaml" --json >"$work/inspect.json"
 [ "$(field "$work/inspect.json" params)" = $((12 * 16 + 16 + 16 * 3 + 3)) ] || fail "inspect --json params"
 tr -d ' \n' <"$work/inspect.json" | grep -q '"name":"layers.0","kind":"dense","output":"(16)","shapes":"(16,12)(16)","params":208' ||
