@@ -222,7 +222,8 @@ static void say(ls_ctx_t *ctx, ls_log_level_t level, const ls_place_t *place, in
   if (place && place->file) append(message, "%s:", place->file);
   if (place && place->line > 0) append(message, "%d:", place->line);
   if (place && place->column > 0) append(message, "%d:", place->column);
-  if (place) append(message, " ");
+  if (place && place->file) append(message, " ");
+  if (place && place->about) append(message, "%s: ", place->about);
   append_v(message, fmt, args);
   if (place && place->source) append_caret(message, place);
   if (error) append(message, ": %s", strerror(error));

@@ -13,13 +13,14 @@
 #define LS_COUNT(array)  ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* A place in a text: line and column (bytes) count from 1; 0 = not known. `source` is the text of that line
- * or NULL. */
+ * or NULL. `about`: what a message names before its text, such as what was written there; or NULL. */
 typedef struct {
   const char *file;
   int line;
   int column;
   const char *source;
   int source_len;
+  const char *about;
 } ls_place_t;
 
 /* Reports an error and returns `status`. ctx may be NULL (then only the status is returned). Whatever the

@@ -136,8 +136,31 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
                   fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
 }
 
-/* The preset's own document. */
-static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, bool has_loss, ls_model_config_t *model) {
+static const char *const size_names[] = {"width",     "depth",   "heads", "context", "vocabulary",
+                                         "features",  "classes", "image", "groups",  "group_width",
+                                         "separator", "dropout", NULL};
+
+/* Where the user wrote what a preset's document has: at its name, or at the only size that he changed, which is then the
+ * cause of any error. */
+static ls_place_t preset_place(ls_arena_t *arena, const ls_doc_node_t *map, const char *preset) {
+  const ls_doc_node_t *at = NULL;
+  int given = 0;
+  for (int i = 0; size_names[i]; i++)
+    if (is_given(map, size_names[i]) && given++ == 0) at = ls_doc_get(map, size_names[i]);
+  ls_place_t place = given == 1 ? at->key_place : ls_doc_get(map, "preset")->place;
+  place.about = ls_arena_printf(arena, "preset %s", preset);
+  return place;
+}
+
+static void move_places(ls_doc_node_t *node, const ls_place_t *place) {
+  node->place = node->key_place = *place;
+  for (ls_doc_node_t *child = node->child; child; child = child->next)
+    move_places(child, place);
+}
+
+/* The preset's own document, whose errors are reported where the user wrote what they come from. */
+static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
+                               ls_model_config_t *model) {
   static const char *const nested[] = {"layers", NULL};
   ls_doc_t doc;
   ls_model_config_t own = {0};
@@ -145,17 +168,15 @@ static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, bool has_loss, 
   if (!text) return LS_ERR_MEMORY;
   ls_status_t status = ls_doc_parse(ctx, model->preset, text, strlen(text), &doc);
   if (status != LS_OK) return status;
+  const ls_place_t place = preset_place(arena, map, model->preset);
+  move_places(doc.root, &place);
   status = ls_option_parse(ctx, arena, &ls_model_section, doc.root, nested, &own);
   model->input = own.input;
-  if (!has_loss) model->loss = is_given(doc.root, "loss") ? own.loss : LS_LOSS_MSE;
+  if (!is_given(map, "loss")) model->loss = is_given(doc.root, "loss") ? own.loss : LS_LOSS_MSE;
   if (status == LS_OK) status = ls_layers_parse(ctx, arena, ls_doc_get(doc.root, "layers"), true, model);
   ls_doc_release(&doc);
   return status;
 }
-
-static const char *const size_names[] = {"width",     "depth",   "heads", "context", "vocabulary",
-                                         "features",  "classes", "image", "groups",  "group_width",
-                                         "separator", "dropout", NULL};
 
 /* Sizes that the preset, or a list of layers, does not have. */
 static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_model_config_t *model) {
@@ -189,7 +210,7 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
     known++;
   if (ls_preset_names[known]) {
     status = ls_worse(status, check_sizes(ctx, map, model));
-    return status == LS_OK ? read_preset(ctx, arena, is_given(map, "loss"), model) : status;
+    return status == LS_OK ? read_preset(ctx, arena, map, model) : status;
   }
   char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
   return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place, "model.preset: `%.80s` is not one of %s%s",

@@ -58,11 +58,13 @@ static void the_caret_counts_characters(void **state) {
 
 static void places_with_little_in_them(void **state) {
   capture_t *c = *state;
-  const ls_place_t only_file = {.file = "data.csv"}, nothing = {0}, beyond = {"f", 1, 50, "ab", 2};
+  const ls_place_t only_file = {.file = "data.csv"}, nothing = {0}, beyond = {"f", 1, 50, "ab", 2},
+                   named = {.file = "f", .line = 3, .about = "preset x"};
   ls_fail_at(c->ctx, LS_ERR_DATA, &only_file, "one");
   ls_fail_at(c->ctx, LS_ERR_DATA, &nothing, "two");
   ls_fail_at(c->ctx, LS_ERR_DATA, &beyond, "three");
-  assert_string_equal(c->text, "data.csv: one\n two\nf:1:50: three\n  ab\n");
+  ls_fail_at(c->ctx, LS_ERR_DATA, &named, "four");
+  assert_string_equal(c->text, "data.csv: one\ntwo\nf:1:50: three\n  ab\nf:3: preset x: four\n");
 }
 
 static void long_messages_are_cut(void **state) {

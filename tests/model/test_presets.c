@@ -207,7 +207,7 @@ static void sizes_that_do_not_fit(void **state) {
       {"model: {preset: lstm, heads: 3}\n", "f.yaml:1:23: model.heads: lstm has no such size"},
       {"model: {input: 4, loss: mse, depth: 2, layers: [dense: {units: 2}]}\n",
        "f.yaml:1:30: model.depth: it changes a preset; the layers below have their own sizes"},
-      {"model: {preset: gpt2, heads: 7}\n", "gpt2:"},
+      {"model: {preset: gpt2, heads: 7}\n", "f.yaml:1:23: preset gpt2: model.layers.attention:"},
       {"model: {preset: gpt2, separator: 7}\n", "f.yaml:1:23: model.separator: gpt2 has no such size"},
       {"model: {preset: gpt2, width: 76.5}\n", "f.yaml:1:23: model.width: gpt2 takes whole numbers"},
       {"model: {preset: lstm, depth: [2, 2]}\n", "f.yaml:1:23: model.depth: lstm takes one number"},
@@ -247,7 +247,16 @@ static void sizes_that_do_not_fit(void **state) {
        "model.vocabulary\n"},
       {"model: {preset: bert-base-mlm, separator: 40000}\n",
        "f.yaml:1:32: model.separator: bert-base-mlm has the tokens 0 to 30521: give"},
-      {"model: {preset: efficientnet-b0, width: 1e6}\n", "efficientnet-b0:"},
+      {"model: {preset: efficientnet-b0, width: 1e6}\n",
+       "f.yaml:1:34: preset efficientnet-b0: model.layers."},
+      /* an error of the preset's own text: at the only size that is given, or at the preset */
+      {"model: {preset: bert-small, context: 513}\n",
+       "f.yaml:1:29: preset bert-small: model.layers.positions: size 512"},
+      {"model: {preset: lstm, depth: 9}\n",
+       "f.yaml:1:23: preset lstm: model.layers.lstm.layers: `9` must be in [1, 8]"},
+      {"model: {preset: encoder, width: 64, heads: 3}\n",
+       "f.yaml:1:17: preset encoder: model.layers.attention: a sequence [T, F] is needed, with F a multiple "
+       "of the 3 heads"},
   };
   for (int i = 0; i < LS_COUNT(texts); i++) {
     parsed_t p;
