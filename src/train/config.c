@@ -48,15 +48,24 @@ static ls_status_t parse_parallel(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_co
   return status;
 }
 
+/* A section with options that must be given: one that is not there has the file as its place. */
+static const ls_doc_node_t *needed(const ls_doc_t *doc, const char *name, ls_doc_node_t *nothing) {
+  const ls_doc_node_t *node = ls_doc_get(doc->root, name);
+  *nothing = (ls_doc_node_t){.kind = LS_DOC_NULL, .place.file = doc->file};
+  return node ? node : nothing;
+}
+
 static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   ls_arena_t *arena = &config->arena;
   static const ls_section_t top = {"", NULL, 0, ""};
   const ls_doc_node_t *root = doc->root, *train = ls_doc_get(root, "train");
+  ls_doc_node_t nothing;
   char unused;
   ls_status_t status = ls_option_parse(ctx, arena, &top, root, top_keys, &unused);
-  status = ls_config_first(status, ls_model_parse(ctx, arena, ls_doc_get(root, "model"), &config->model));
-  status = ls_config_first(
-      status, ls_option_parse(ctx, arena, &ls_data_section, ls_doc_get(root, "data"), NULL, &config->data));
+  status =
+      ls_config_first(status, ls_model_parse(ctx, arena, needed(doc, "model", &nothing), &config->model));
+  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_data_section,
+                                                   needed(doc, "data", &nothing), NULL, &config->data));
   status = ls_config_first(
       status, ls_option_parse(ctx, arena, &ls_train_section, train, train_nested, &config->train));
   status =

@@ -48,9 +48,11 @@ ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const 
   const ls_train_config_t *train = &config->train;
   ls_status_t status = ls_train_batch_check(ctx, config, data->source, data->train_count);
   if (status != LS_OK) return status;
+  const ls_doc_node_t *patience = ls_doc_get(ls_doc_get(config->doc.root, "train"), "patience");
+  const ls_place_t nowhere = {0};
   if (train->patience > 0 && (data->validation_count == 0 || train->evaluate_every == 0))
-    return ls_fail(
-        ctx, LS_ERR_CONFIG,
+    return ls_fail_at(
+        ctx, LS_ERR_CONFIG, patience ? &patience->place : &nowhere,
         "train.patience waits for a better validation loss: it needs data.validation above 0 or validation "
         "files, and train.evaluate_every above 0");
   return LS_OK;

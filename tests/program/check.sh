@@ -52,7 +52,7 @@ if [ "$(id -u)" = 0 ] && unshare -m sh -c 'mount -t tmpfs -o ro none read-only' 
 else
   echo "not run: a read-only file system (needs root and mount)"
 fi
-both 3 'train.patience waits for a better validation loss: it needs data.validation' train.patience=2
+both 3 '--set:1:16: train.patience waits for a better validation loss: it needs data.validation' train.patience=2
 # An option of which the backend has no use: both say so, once.
 for lane in on auto; do
   for command in train check; do
