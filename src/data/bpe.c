@@ -129,6 +129,11 @@ static ls_status_t reserve_word(ls_bpe_t *b, size_t bytes) {
 
 /* ---- the first symbols of a word ---- */
 
+/* The byte of the file's text that a message names. */
+static size_t place_of(const ls_piece_t *word, size_t at) {
+  return word->at + at < word->size ? word->at + at : word->at;
+}
+
 static ls_status_t no_token(const ls_bpe_t *b, const ls_piece_t *word, size_t at, size_t bytes) {
   char shown[32], what[96];
   ls_text_shown(word->bytes + at, bytes, shown, sizeof shown);
@@ -137,8 +142,7 @@ static ls_status_t no_token(const ls_bpe_t *b, const ls_piece_t *word, size_t at
   else
     snprintf(what, sizeof what, "byte 0x%02x has no token in the vocabulary",
              (unsigned)(unsigned char)word->bytes[at]);
-  return ls_place_fail(b->ctx, word->file, word->text, word->at + at < word->size ? word->at + at : word->at,
-                       LS_ERR_DATA, what);
+  return ls_place_fail(b->ctx, word->file, word->text, place_of(word, at), LS_ERR_DATA, what);
 }
 
 static void append(ls_bpe_t *b, int32_t *count, int32_t token) {
@@ -152,21 +156,23 @@ static bool falls_back(const ls_bpe_t *b, const char *text, size_t bytes) {
   return true;
 }
 
+/* At least one symbol, since a word has bytes, and each character gives one or goes on with an unknown one. */
 static ls_status_t begin(ls_bpe_t *b, const ls_piece_t *word, int32_t *count) {
   int32_t code;
   *count = 0;
   for (size_t at = 0, bytes = 1; at < word->count; at += bytes) {
     const char *text = word->bytes + at;
-    if (b->characters) bytes = ls_character(text, word->count - at, &code);
+    if (b->characters && !(bytes = ls_character(text, word->count - at, &code)))
+      return ls_place_fail_utf8(b->ctx, word->file, word->text, place_of(word, at));
     int32_t token = find(b, text, bytes);
-    char written[8] = "";
-    memcpy(written, text, bytes);
-    if (b->characters && *text == ' ') strcpy(written, LS_CUT_BLANK);
+    const bool blank = b->characters && *text == ' ';
+    const char *written = blank ? LS_CUT_BLANK : text;
+    const size_t written_bytes = blank ? strlen(LS_CUT_BLANK) : bytes;
     if (token >= 0)
       append(b, count, token);
-    else if (falls_back(b, written, strlen(written)))
-      for (const char *byte = written; *byte; byte++)
-        append(b, count, b->fallback[(unsigned char)*byte]);
+    else if (falls_back(b, written, written_bytes))
+      for (size_t i = 0; i < written_bytes; i++)
+        append(b, count, b->fallback[(unsigned char)written[i]]);
     else if (b->unknown < 0)
       return no_token(b, word, at, bytes);
     else if (!(b->fuses && *count > 0 && b->symbol[*count - 1].token == b->unknown))
@@ -177,6 +183,7 @@ static ls_status_t begin(ls_bpe_t *b, const ls_piece_t *word, int32_t *count) {
 }
 
 ls_status_t ls_bpe_encode(ls_bpe_t *b, const ls_piece_t *word, ls_token_fn *put, void *user) {
+  if (word->count == 0) return LS_OK;
   int32_t count, token = b->whole && !word->part ? find(b, word->bytes, word->count) : -1;
   if (token >= 0) {
     put(user, token);

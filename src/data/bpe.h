@@ -53,7 +53,8 @@ void ls_bpe_name(ls_bpe_t *bpe, const char *text, size_t bytes, int32_t token);
 bool ls_bpe_add(ls_bpe_t *bpe, int32_t left, int32_t right, uint32_t rank, int32_t made);
 void ls_bpe_release(ls_bpe_t *bpe);
 
-/* Visits the tokens of a word, which is UTF-8 where symbols are characters. LS_ERR_DATA: a byte or character has no token. */
+/* Visits the tokens of a word, which is UTF-8 where symbols are characters, and may have zero bytes. A word of no bytes has no
+ * tokens. LS_ERR_DATA: a byte or character has no token; not UTF-8. */
 ls_status_t ls_bpe_encode(ls_bpe_t *bpe, const ls_piece_t *word, ls_token_fn *put, void *user);
 
 #endif

@@ -456,6 +456,54 @@ static ls_status_t encode_status(said_t *said, const char *json, const char *tex
   return status;
 }
 
+/* Words of zero bytes had no symbols, and what stood before them in memory was written. */
+static void zero_bytes_are_tokens_like_others(void **state) {
+  (void)state;
+#define ZEROS(kind, vocab)                                                                                   \
+  "{\"model\": {\"type\": \"BPE\", " kind " \"vocab\": {\"<u>\": 0, \"a\": 1, \"b\": 2" vocab                \
+  "}, \"merges\": []}, "
+#define OF_CHARACTERS "\"normalizer\": " REPLACE ", \"decoder\": {\"type\": \"Fuse\"}}"
+#define OF_BYTES      "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}"
+#define FALLS_BACK    "\"byte_fallback\": true,"
+#define UNKNOWN       "\"unk_token\": \"<u>\","
+  static const struct {
+    const char *json, *tokens[3]; /* of each text */
+    const char *why;
+  } cases[] = {
+      {ZEROS(FALLS_BACK, ", \"<0x00>\": 3") OF_CHARACTERS, {"1 3 2", "3 3 3", "3"}, NULL},
+      {ZEROS(FALLS_BACK UNKNOWN, "") OF_CHARACTERS, {"1 0 2", "0 0 0", "0"}, NULL},
+      {ZEROS(UNKNOWN "\"fuse_unk\": true,", "") OF_CHARACTERS, {"1 0 2", "0", "0"}, NULL},
+      {ZEROS(FALLS_BACK, "") OF_CHARACTERS, {NULL}, "character '\\x00' has no token in the vocabulary"},
+      {ZEROS("", ", \"\u0100\": 3") OF_BYTES, {"1 3 2", "3 3 3", "3"}, NULL},
+      {ZEROS(UNKNOWN, "") OF_BYTES, {"1 0 2", "0 0 0", "0"}, NULL},
+      {ZEROS("", "") OF_BYTES, {NULL}, "byte 0x00 has no token in the vocabulary"},
+  };
+  static const struct {
+    const char *text;
+    size_t bytes;
+  } texts[] = {{"a\0b", 3}, {"\0\0\0", 3}, {"\0", 1}};
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_tokenizer_t *t;
+    if (ls_tokenizer_parse(said.ctx, "v", cases[i].json, strlen(cases[i].json), &t) != LS_OK)
+      fail_msg("%s", said.messages);
+    for (int k = 0; k < LS_COUNT(texts); k++) {
+      tokens_t out = {0};
+      char got[64] = "";
+      said_clear(&said);
+      ls_status_t status = ls_tokenizer_encode(t, "f", texts[k].text, texts[k].bytes, keep, &out);
+      if (cases[i].why) assert_said(&said, cases[i].why);
+      assert_int_equal(status, cases[i].why ? LS_ERR_DATA : LS_OK);
+      for (int m = 0; m < out.count; m++)
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", m ? " " : "", out.token[m]);
+      if (!cases[i].why) assert_string_equal(got, cases[i].tokens[k]);
+    }
+    ls_tokenizer_close(t);
+  }
+  said_close(&said);
+}
+
 static void text_that_cannot_be_cut_is_refused_at_its_place(void **state) {
   (void)state;
   said_t said;
@@ -567,6 +615,7 @@ int main(void) {
       cmocka_unit_test(wordpieces_are_refused_by_name),
       cmocka_unit_test(wordpieces_give_their_text_back),
       cmocka_unit_test(a_long_word_of_pieces_takes_no_long_time),
+      cmocka_unit_test(zero_bytes_are_tokens_like_others),
       cmocka_unit_test(text_that_cannot_be_cut_is_refused_at_its_place),
       cmocka_unit_test(a_sequence_of_one_and_no_dropout_are_plain),
       cmocka_unit_test(bytes_and_characters),
