@@ -129,11 +129,6 @@ static ls_status_t reserve_word(ls_bpe_t *b, size_t bytes) {
 
 /* ---- the first symbols of a word ---- */
 
-/* The byte of the file's text that a message names. */
-static size_t place_of(const ls_piece_t *word, size_t at) {
-  return word->at + at < word->size ? word->at + at : word->at;
-}
-
 static ls_status_t no_token(const ls_bpe_t *b, const ls_piece_t *word, size_t at, size_t bytes) {
   char shown[32], what[96];
   ls_text_shown(word->bytes + at, bytes, shown, sizeof shown);
@@ -142,7 +137,7 @@ static ls_status_t no_token(const ls_bpe_t *b, const ls_piece_t *word, size_t at
   else
     snprintf(what, sizeof what, "byte 0x%02x has no token in the vocabulary",
              (unsigned)(unsigned char)word->bytes[at]);
-  return ls_place_fail(b->ctx, word->file, word->text, place_of(word, at), LS_ERR_DATA, what);
+  return ls_place_fail(b->ctx, word->file, word->text, ls_piece_place(word, at), LS_ERR_DATA, what);
 }
 
 static void append(ls_bpe_t *b, int32_t *count, int32_t token) {
@@ -163,7 +158,7 @@ static ls_status_t begin(ls_bpe_t *b, const ls_piece_t *word, int32_t *count) {
   for (size_t at = 0, bytes = 1; at < word->count; at += bytes) {
     const char *text = word->bytes + at;
     if (b->characters && !(bytes = ls_character(text, word->count - at, &code)))
-      return ls_place_fail_utf8(b->ctx, word->file, word->text, place_of(word, at));
+      return ls_place_fail_utf8(b->ctx, word->file, word->text, ls_piece_place(word, at));
     int32_t token = find(b, text, bytes);
     const bool blank = b->characters && *text == ' ';
     const char *written = blank ? LS_CUT_BLANK : text;

@@ -311,5 +311,5 @@ ls_status_t ls_pattern_gave_up(ls_ctx_t *ctx, const char *owner, const ls_piece_
            "example, "
            "or have another program make the token file",
            LS_SHOWN(owner), why);
-  return ls_place_fail(ctx, p->file, p->text, p->at + at < p->size ? p->at + at : p->at, LS_ERR_DATA, what);
+  return ls_place_fail(ctx, p->file, p->text, ls_piece_place(p, at), LS_ERR_DATA, what);
 }

@@ -15,6 +15,11 @@ typedef struct {
   bool prefixed; /* its blank in front is there already, or belongs to a piece before it */
 } ls_piece_t;
 
+/* The byte of `text` that a message about bytes[at] names. Pure. */
+static inline size_t ls_piece_place(const ls_piece_t *piece, size_t at) {
+  return piece->at + at < piece->size ? piece->at + at : piece->at;
+}
+
 /* Bytes that grow. Zeroed but for ctx; whoever has it frees `bytes` (ls_free). */
 typedef struct {
   ls_ctx_t *ctx;

@@ -199,6 +199,15 @@ static const ls_added_t *added_at(const ls_added_list_t *list, const char *text,
 
 static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece);
 
+/* `bytes` is the piece as it is, or a copy of it. */
+static ls_status_t check_utf8(const run_t *run, const ls_piece_t *piece, const char *bytes) {
+  int32_t code;
+  for (size_t at = 0, one; at < piece->count; at += one)
+    if (!(one = ls_character(bytes + at, piece->count - at, &code)))
+      return ls_place_fail_utf8(run->tokenizer->ctx, piece->file, piece->text, piece->at + at);
+  return LS_OK;
+}
+
 static ls_status_t encode_normalized(run_t *run, const ls_piece_t *piece) {
   ls_piece_t normalized = *piece;
   char *made = NULL;
@@ -215,15 +224,36 @@ static ls_status_t encode_normalized(run_t *run, const ls_piece_t *piece) {
   return status;
 }
 
-/* Bytes of the character of this kind that begins at `at`, or with `before` ends there; 0: there is none. */
+/* The text may be a mapped file, which others can overwrite at any time. Patterns and Unicode's forms need text that stays
+ * UTF-8, so what they read is a copy, checked once more. */
+static ls_status_t encode_copy(run_t *run, const ls_piece_t *piece) {
+  if (piece->count == 0) return LS_OK;
+  char *copy = ls_alloc(run->tokenizer->ctx, piece->count);
+  if (!copy) return LS_ERR_MEMORY;
+  memcpy(copy, piece->bytes, piece->count);
+  ls_piece_t own = *piece;
+  own.bytes = copy;
+  ls_status_t status = check_utf8(run, piece, copy);
+  if (status == LS_OK) status = encode_normalized(run, &own);
+  ls_free(copy);
+  return status;
+}
+
+/* Bytes of the character of this kind that begins at `at`, or with `before` ends there; 0: there is none. The piece may be
+ * no UTF-8 any more. */
 static size_t beside(const run_t *run, int kind, const ls_piece_t *p, size_t at, bool before) {
-  size_t from = at, bytes, begin, end;
+  char own[LS_UTF8_BYTES_MAX];
+  size_t from = at, left, bytes, begin, end;
   int32_t code;
-  if (before ? at == 0 : at == p->count) return 0;
-  while (before && ((unsigned char)p->bytes[--from] & 0xC0) == 0x80)
+  while (before && from > 0 && ((unsigned char)p->bytes[--from] & 0xC0) == 0x80)
     ;
-  bytes = ls_character(p->bytes + from, p->count - from, &code);
-  const char *why = ls_pattern_find(run->tokenizer->beside[kind], p->bytes + from, bytes, 0, &begin, &end);
+  left = before ? at - from : p->count - at;
+  if (left > sizeof own) left = sizeof own;
+  if (left == 0) return 0;
+  memcpy(own, p->bytes + from, left);
+  bytes = ls_character(own, left, &code);
+  if (bytes == 0 || (before && bytes < left)) return 0;
+  const char *why = ls_pattern_find(run->tokenizer->beside[kind], own, bytes, 0, &begin, &end);
   return !why && begin == 0 ? bytes : 0;
 }
 
@@ -260,7 +290,7 @@ static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece) {
     part.bytes += at;
     part.at += at;
     part.count = begin > at ? begin - at : 0;
-    status = list == LS_ADDED_RAW ? encode_normalized(run, &part) : encode_piece(run, list + 1, &part);
+    status = list == LS_ADDED_RAW ? encode_copy(run, &part) : encode_piece(run, list + 1, &part);
     if (status == LS_OK && added) run->put(run->user, added->token);
     at = end;
   }
@@ -270,13 +300,9 @@ static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece) {
 static ls_status_t encode_words(ls_tokenizer_t *t, const char *file, const char *text, size_t size,
                                 ls_token_fn *put, void *user) {
   run_t run = {t, put, user};
-  int32_t code;
-  for (size_t at = 0, bytes; at < size; at += bytes) {
-    if (!(bytes = ls_character(text + at, size - at, &code)))
-      return ls_place_fail_utf8(t->ctx, file, text, at);
-  }
-  return encode_piece(&run, LS_ADDED_RAW,
-                      &(ls_piece_t){.bytes = text, .count = size, .file = file, .text = text, .size = size});
+  const ls_piece_t all = {.bytes = text, .count = size, .file = file, .text = text, .size = size};
+  ls_status_t status = check_utf8(&run, &all, text);
+  return status == LS_OK ? encode_piece(&run, LS_ADDED_RAW, &all) : status;
 }
 
 ls_status_t ls_tokenizer_encode(ls_tokenizer_t *t, const char *file, const char *text, size_t size,

@@ -161,8 +161,7 @@ static ls_status_t no_tables(const ls_normalizer_t *n, const ls_normalizer_step_
       "the vocabulary's normalizer, %s, could change this character, and this build cannot tell: utf8proc "
       "(libutf8proc-dev) was not there",
       s->type);
-  return ls_place_fail(n->ctx, p->file, p->text, p->at + at < p->size ? p->at + at : p->at,
-                       LS_ERR_UNSUPPORTED, what);
+  return ls_place_fail(n->ctx, p->file, p->text, ls_piece_place(p, at), LS_ERR_UNSUPPORTED, what);
 }
 
 static void lower_ascii(char *text, size_t count) {
@@ -175,17 +174,23 @@ static ls_status_t take_form(const ls_normalizer_t *n, const ls_normalizer_step_
                              ls_bytes_t *to) {
   const unsigned char first = form_first[s->form];
   size_t change = seek(p->bytes, p->count, first);
-  bool put = true;
+  ls_status_t status = LS_OK;
   if (change < p->count && !ls_unicode_there()) return no_tables(n, s, p, change);
   if (change == p->count && s->form != LS_UNICODE_LOWER) return LS_OK;
-  for (size_t at = 0, bytes; at < p->count && put; at += bytes) {
-    const char *line = p->bytes + at, *end = memchr(line, '\n', p->count - at);
-    bytes = end ? (size_t)(end - line) + 1 : p->count - at;
-    put = seek(line, bytes, first) < bytes ? ls_unicode_put(s->form, line, bytes, to)
-                                           : ls_bytes_put(to, line, bytes);
+  for (size_t at = 0; at < p->count && status == LS_OK;) {
+    ls_piece_t line = *p;
+    line.bytes += at;
+    line.at += at;
+    const char *end = memchr(line.bytes, '\n', p->count - at);
+    line.count = end ? (size_t)(end - line.bytes) + 1 : p->count - at;
+    if (seek(line.bytes, line.count, first) < line.count)
+      status = ls_unicode_put(s->form, &line, to);
+    else if (!ls_bytes_put(to, line.bytes, line.count))
+      status = LS_ERR_MEMORY;
+    at += line.count;
   }
-  if (put && s->form == LS_UNICODE_LOWER) lower_ascii(to->bytes, to->count);
-  return put ? LS_OK : LS_ERR_MEMORY;
+  if (status == LS_OK && s->form == LS_UNICODE_LOWER) lower_ascii(to->bytes, to->count);
+  return status;
 }
 
 ls_status_t ls_normalizer_run(const ls_normalizer_t *n, const ls_piece_t *piece, char **made, size_t *count) {

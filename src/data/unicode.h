@@ -16,8 +16,8 @@ typedef enum {
 
 /* Whether this build has the tables. */
 bool ls_unicode_there(void);
-/* Appends a line of UTF-8 in that form. No character of one line composes with one of the next. false: out of memory,
- * reported; or the tables are not there. */
-bool ls_unicode_put(ls_unicode_t form, const char *line, size_t count, ls_bytes_t *to);
+/* Appends a line in that form. No character of one line composes with one of the next. LS_ERR_DATA: it is not UTF-8;
+ * LS_ERR_MEMORY; LS_ERR_UNSUPPORTED, not reported: the tables are not there. */
+ls_status_t ls_unicode_put(ls_unicode_t form, const ls_piece_t *line, ls_bytes_t *to);
 
 #endif

@@ -5,10 +5,9 @@ bool ls_unicode_there(void) {
   return false;
 }
 
-bool ls_unicode_put(ls_unicode_t form, const char *line, size_t count, ls_bytes_t *to) {
+ls_status_t ls_unicode_put(ls_unicode_t form, const ls_piece_t *line, ls_bytes_t *to) {
   (void)form;
   (void)line;
-  (void)count;
   (void)to;
-  return false;
+  return LS_ERR_UNSUPPORTED;
 }

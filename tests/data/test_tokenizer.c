@@ -1,6 +1,7 @@
 /* Tokens of text: bytes, characters, GPT-2's merges; and back. Refusals of vocabularies by name. */
 #include "common.h"
 #include "data/tokenizer.h"
+#include "data/unicode.h"
 
 /* The merges of GPT-2 that the texts below need, with their own numbers. */
 #define GPT2_PART "tests/fuzz/seeds/tokenizer/gpt2-part.json"
@@ -504,6 +505,71 @@ static void zero_bytes_are_tokens_like_others(void **state) {
   said_close(&said);
 }
 
+typedef struct {
+  tokens_t tokens;
+  char *from, *end; /* what the first token's visit overwrites, and with what */
+  int byte;
+} overwritten_t;
+
+static void keep_and_overwrite(void *user, int32_t token) {
+  overwritten_t *o = user;
+  keep(&o->tokens, token);
+  memset(o->from, o->byte, (size_t)(o->end - o->from));
+}
+
+/* As a mapped file may be by another program: lower case went nowhere, and patterns read what was no UTF-8. */
+static void a_text_that_is_overwritten_meanwhile_has_an_end(void **state) {
+  (void)state;
+#define FIRST                                                                                                \
+  "\"added_tokens\": [{\"id\": 20, \"content\": \"<s>\", \"lstrip\": true, \"single_word\": true}], "
+  static const struct {
+    const char *parts;
+    int from, end, byte; /* of the text */
+    int tokens;
+    const char *why; /* NULL: all tokens of the text as it was */
+  } cases[] = {
+      {FIRST "\"normalizer\": {\"type\": \"Lowercase\"}, ", 9, 16, 0xff, 2, "f:1:10: this is not UTF-8"},
+      {FIRST "\"normalizer\": {\"type\": \"NFC\"}, ", 9, 16, 0xff, 2, "f:1:10: this is not UTF-8"},
+      {FIRST "\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, ", 9, 16, 0xff, 3, "f:1:10: this is not"},
+      {FIRST BERT, 0, 16, 0xff, 3, "f:1:9: this is not UTF-8"},
+      {FIRST BERT, 0, 13, 0x80, 3, "f:1:9: this is not UTF-8"},
+      {"\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, ", 0, 16, 0xff, 5, NULL},
+  };
+  said_t said;
+  said_open(&said);
+  for (int i = 0; i < LS_COUNT(cases) && ls_unicode_there(); i++) {
+    char json[1200], text[] = "a \xc3\xa9 <s> a \xc3\xa9<s>";
+    ls_tokenizer_t *t;
+    said_clear(&said);
+    pieces_of(json, cases[i].parts, WORD_PIECE);
+    if (ls_tokenizer_parse(said.ctx, "v", json, strlen(json), &t) != LS_OK) fail_msg("%s", said.messages);
+    overwritten_t o = {.from = text + cases[i].from, .end = text + cases[i].end, .byte = cases[i].byte};
+    ls_status_t status = ls_tokenizer_encode(t, "f", text, sizeof text - 1, keep_and_overwrite, &o);
+    if (cases[i].why) assert_said(&said, cases[i].why);
+    assert_int_equal(status, cases[i].why ? LS_ERR_DATA : LS_OK);
+    assert_int_equal(o.tokens.count, cases[i].tokens);
+    ls_tokenizer_close(t);
+  }
+  said_close(&said);
+}
+
+static void forms_name_text_that_is_no_utf8(void **state) {
+  (void)state;
+  static const char text[] = "\nab\xc3\xa9\xff";
+  said_t said;
+  said_open(&said);
+  for (int form = 0; form < LS_UNICODE_EACH && ls_unicode_there(); form++) {
+    ls_bytes_t to = {.ctx = said.ctx};
+    said_clear(&said);
+    const ls_piece_t line = {
+        .bytes = text + 1, .count = 5, .file = "f", .text = text, .at = 1, .size = sizeof text - 1};
+    assert_int_equal(ls_unicode_put((ls_unicode_t)form, &line, &to), LS_ERR_DATA);
+    assert_said(&said, form == LS_UNICODE_LOWER ? "f:2:5: this is not UTF-8" : "f:2:1: this is not UTF-8");
+    ls_free(to.bytes);
+  }
+  said_close(&said);
+}
+
 static void text_that_cannot_be_cut_is_refused_at_its_place(void **state) {
   (void)state;
   said_t said;
@@ -616,6 +682,8 @@ int main(void) {
       cmocka_unit_test(wordpieces_give_their_text_back),
       cmocka_unit_test(a_long_word_of_pieces_takes_no_long_time),
       cmocka_unit_test(zero_bytes_are_tokens_like_others),
+      cmocka_unit_test(a_text_that_is_overwritten_meanwhile_has_an_end),
+      cmocka_unit_test(forms_name_text_that_is_no_utf8),
       cmocka_unit_test(text_that_cannot_be_cut_is_refused_at_its_place),
       cmocka_unit_test(a_sequence_of_one_and_no_dropout_are_plain),
       cmocka_unit_test(bytes_and_characters),
