@@ -15,14 +15,20 @@ typedef enum {
   LS_CODE_PRODUCTS,     /* products of f32: once */
   LS_CODE_LOW,          /* products of bf16: once */
   LS_CODE_LOW_PACKED,   /* products of bf16 that pack their factors: once, beside LOW */
-  LS_CODE_LOW_EACH,     /* each shape of a product of bf16 */
+  LS_CODE_LOW_EACH,     /* each shape of a product of bf16 that does not pack */
+  LS_CODE_LOW_REST,     /* beside EACH: each shape whose columns are more than 64 and no multiple of 64 */
   LS_CODE_LOW_ODD,      /* beside EACH: each shape whose second factor has an odd number of rows or columns */
-  LS_CODE_CONVOLUTIONS, /* convolutions: once */
-  LS_CODE_CONVOLUTION_EACH, /* each shape of a convolution and of its gradients */
+  LS_CODE_CONVOLUTIONS, /* convolutions of f32: once */
+  LS_CODE_LOW_CONVOLUTIONS,      /* convolutions of bf16: once, beside LOW */
+  LS_CODE_CONVOLUTION_EACH,      /* each shape of a convolution and of its gradients, but for the next two */
+  LS_CODE_CONVOLUTION_ONE,       /* the same where a window is one element */
+  LS_CODE_CONVOLUTION_DEPTHWISE, /* the same where each channel has its own filter */
+  LS_CODE_LOW_PACKED_EACH,       /* each shape of a product of bf16 that packs its factors */
   LS_CODE_COUNT
 } ls_code_t;
-/* Static name in documents and profiles: "products", "bf16", "bf16-packed", "bf16-each", "bf16-odd", "convolutions",
- * "convolution-each". Never NULL; "" for a number that is no part. */
+/* Static name in documents and profiles: "products", "bf16", "bf16-packed", "bf16-each", "bf16-rest", "bf16-odd",
+ * "convolutions", "bf16-convolutions", "convolution-each", "convolution-1x1", "convolution-depthwise", "bf16-packed-each".
+ * Never NULL; "" for a number that is no part. */
 LS_API const char *ls_code_name(ls_code_t part);
 
 /* Memory of one rank in bytes. The needs are computed from its schedules and samples, without the memory of

@@ -11,10 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Dense layers: the first of `units`, each of the others `step` wider. Or convolutions of channels so chosen. */
+/* Dense layers: the first of `units`, each of the others `step` wider. Or convolutions of channels so chosen: windows of
+ * one element, behind each of them one filter for each channel, or windows of 3 x 3. */
+typedef enum { DENSE, ONE, ONE_DEPTHWISE, WHOLE } layers_t;
 typedef struct {
   int units, step, layers, batch, threads; /* threads 0: all */
-  bool convolutions;
+  layers_t kind;
   const char *precision;
 } network_t;
 /* On a host without products of a library, which are counted for each network (ls_train_memory_t.scratch_bytes
@@ -23,8 +25,9 @@ static const network_t host_network = {.units = 64, .layers = 2, .batch = 8, .pr
                        gpu_network = {.units = 512, .layers = 2, .batch = 512, .precision = "fp32"};
 
 /* On GPUs several ranks are monitored: each then captures its steps a second time, to time its waits for the others. */
-static void describe(const network_t *n, const char *backend, int ranks, char text[2048]) {
-  int at = snprintf(text, 2048,
+typedef char text_t[2048];
+static void describe(const network_t *n, const char *backend, int ranks, text_t text) {
+  int at = snprintf(text, sizeof(text_t),
                     "data: {kind: synthetic, samples: 640, validation: 0.1}\n"
                     "train: {batch: %d, steps: 4, precision: %s}\n"
                     "parallel: {backend: %s, ranks: %d, threads: %d}\n"
@@ -32,15 +35,22 @@ static void describe(const network_t *n, const char *backend, int ranks, char te
                     "model: {input: [%s%d], loss: mse, layers: [",
                     n->batch, n->precision, backend, ranks, n->threads,
                     n == &gpu_network && ranks > 1 ? "monitor: {dir: seen}\n" : "",
-                    n->convolutions ? "8, 8, " : "", n->units);
-  for (int i = 0; i < n->layers; i++)
-    at += n->convolutions
-              ? snprintf(text + at, 2048 - (size_t)at, "{conv2d: {filters: %d, kernel: 3}}, ",
-                         n->units + i * n->step)
-              : snprintf(text + at, 2048 - (size_t)at, "{dense: {units: %d, activation: relu%s}}, ",
-                         n->units + i * n->step, i == 0 ? ", dropout: 0.1" : "");
-  snprintf(text + at, 2048 - (size_t)at, "%s{dense: {units: 64}}]}\n",
-           n->convolutions ? "{global_pool: {}}, " : "");
+                    n->kind == DENSE ? "" : "8, 8, ", n->units);
+  for (int i = 0; i < n->layers; i++) {
+    const int units = n->units + i * n->step;
+    const size_t left = sizeof(text_t) - (size_t)at;
+    if (n->kind == DENSE)
+      at += snprintf(text + at, left, "{dense: {units: %d, activation: relu%s}}, ", units,
+                     i == 0 ? ", dropout: 0.1" : "");
+    else
+      at +=
+          snprintf(text + at, left, "{conv2d: {filters: %d, kernel: %d}}, ", units, n->kind == WHOLE ? 3 : 1);
+    if (n->kind == ONE_DEPTHWISE)
+      at += snprintf(text + at, sizeof(text_t) - (size_t)at,
+                     "{conv2d: {filters: %d, kernel: 3, groups: %d}}, ", units, units);
+  }
+  snprintf(text + at, sizeof(text_t) - (size_t)at, "%s{dense: {units: 64}}]}\n",
+           n->kind == DENSE ? "" : "{global_pool: {}}, ");
 }
 
 /* What a training took beside its own memory, and how often it needs each part of the libraries' code. */
@@ -73,7 +83,8 @@ typedef struct {
 
 /* Runs the training; false with a note when it fails. */
 static bool run(const runs_t *runs, const network_t *network, const char *backend, int ranks, use_t *use) {
-  char number[16], what[96], text[2048];
+  char number[16], what[96];
+  text_t text;
   snprintf(what, sizeof what, "memory of libraries, %s, %d ranks", backend, ranks);
   snprintf(number, sizeof number, "%d", ranks);
   describe(network, backend, ranks, text);
@@ -115,24 +126,46 @@ static void one_world(const runs_t *runs, const char *backend, int ranks, const 
 }
 
 /* Networks that differ by one part of code, in one thread, unless two have to share a product. */
-enum { PLAIN, PRODUCTS, LOW, LOW_MANY, ODD, ODD_MANY, PACKED, CONVOLUTION, CONVOLUTION_MANY };
+enum {
+  PLAIN,
+  PRODUCTS,
+  LOW,
+  LOW_MANY,
+  REST_MANY,
+  ODD,
+  ODD_MANY,
+  PACKED,
+  PACKED_MANY,
+  CONVOLUTION,
+  LOW_CONVOLUTION,
+  CONVOLUTION_MANY,
+  ONE_MANY,
+  DEPTHWISE_MANY
+};
 static const network_t networks[] = {
     [PLAIN] = {.units = 64, .layers = 2, .batch = 8, .threads = 1, .precision = "fp32"},
     [PRODUCTS] = {.units = 64, .layers = 3, .batch = 64, .threads = 1, .precision = "fp32"},
     [LOW] = {.units = 64, .layers = 2, .batch = 64, .threads = 1, .precision = "bf16"},
-    [LOW_MANY] = {.units = 40, .step = 4, .layers = 16, .batch = 64, .threads = 1, .precision = "bf16"},
+    [LOW_MANY] = {.units = 8, .step = 4, .layers = 15, .batch = 64, .threads = 1, .precision = "bf16"},
+    [REST_MANY] = {.units = 68, .step = 4, .layers = 14, .batch = 64, .threads = 1, .precision = "bf16"},
     [ODD] = {.units = 301, .step = 16, .layers = 2, .batch = 64, .threads = 1, .precision = "bf16"},
     [ODD_MANY] = {.units = 301, .step = 16, .layers = 12, .batch = 64, .threads = 1, .precision = "bf16"},
-    [PACKED] = {.units = 256, .layers = 2, .batch = 64, .threads = 2, .precision = "bf16"},
-    [CONVOLUTION] =
-        {.units = 16, .layers = 1, .batch = 8, .threads = 1, .convolutions = true, .precision = "fp32"},
-    [CONVOLUTION_MANY] = {.units = 16,
-                          .step = 8,
-                          .layers = 8,
-                          .batch = 8,
-                          .threads = 1,
-                          .convolutions = true,
-                          .precision = "fp32"}};
+    [PACKED] = {.units = 128, .layers = 2, .batch = 256, .threads = 2, .precision = "bf16"},
+    [PACKED_MANY] = {.units = 96, .step = 16, .layers = 10, .batch = 128, .threads = 2, .precision = "bf16"},
+    [CONVOLUTION] = {.units = 16, .layers = 1, .batch = 8, .threads = 1, .kind = WHOLE, .precision = "fp32"},
+    [ONE_MANY] =
+        {.units = 16, .step = 8, .layers = 8, .batch = 8, .threads = 1, .kind = ONE, .precision = "fp32"},
+    [DEPTHWISE_MANY] = {.units = 16,
+                        .step = 8,
+                        .layers = 8,
+                        .batch = 8,
+                        .threads = 1,
+                        .kind = ONE_DEPTHWISE,
+                        .precision = "fp32"},
+    [LOW_CONVOLUTION] =
+        {.units = 16, .layers = 1, .batch = 8, .threads = 1, .kind = WHOLE, .precision = "bf16"},
+    [CONVOLUTION_MANY] = {
+        .units = 16, .step = 8, .layers = 8, .batch = 8, .threads = 1, .kind = WHOLE, .precision = "fp32"}};
 
 /* A part is the difference of two networks, less the parts above it in which they differ too. Of a part that each
  * shape needs, many shapes come first: there it outweighs what is needed once. */
@@ -140,10 +173,18 @@ static const struct {
   ls_code_t code;
   int with, without;
 } parts[] = {
-    {LS_CODE_PRODUCTS, PRODUCTS, PLAIN},        {LS_CODE_LOW_EACH, LOW_MANY, LOW},
-    {LS_CODE_LOW_ODD, ODD_MANY, ODD},           {LS_CODE_LOW, LOW, PLAIN},
-    {LS_CODE_LOW_PACKED, PACKED, PLAIN},        {LS_CODE_CONVOLUTION_EACH, CONVOLUTION_MANY, CONVOLUTION},
+    {LS_CODE_PRODUCTS, PRODUCTS, PLAIN},
+    {LS_CODE_LOW_EACH, LOW_MANY, LOW},
+    {LS_CODE_LOW_REST, REST_MANY, LOW},
+    {LS_CODE_LOW_ODD, ODD_MANY, ODD},
+    {LS_CODE_LOW, LOW, PLAIN},
+    {LS_CODE_LOW_PACKED_EACH, PACKED_MANY, PACKED},
+    {LS_CODE_LOW_PACKED, PACKED, PLAIN},
+    {LS_CODE_CONVOLUTION_EACH, CONVOLUTION_MANY, CONVOLUTION},
     {LS_CODE_CONVOLUTIONS, CONVOLUTION, PLAIN},
+    {LS_CODE_LOW_CONVOLUTIONS, LOW_CONVOLUTION, LOW},
+    {LS_CODE_CONVOLUTION_ONE, ONE_MANY, PLAIN},
+    {LS_CODE_CONVOLUTION_DEPTHWISE, DEPTHWISE_MANY, ONE_MANY},
 };
 
 static void host_code(const runs_t *runs) {

@@ -8,9 +8,14 @@ const char *ls_code_name(ls_code_t part) {
                                                    [LS_CODE_LOW] = "bf16",
                                                    [LS_CODE_LOW_PACKED] = "bf16-packed",
                                                    [LS_CODE_LOW_EACH] = "bf16-each",
+                                                   [LS_CODE_LOW_REST] = "bf16-rest",
                                                    [LS_CODE_LOW_ODD] = "bf16-odd",
                                                    [LS_CODE_CONVOLUTIONS] = "convolutions",
-                                                   [LS_CODE_CONVOLUTION_EACH] = "convolution-each"};
+                                                   [LS_CODE_LOW_CONVOLUTIONS] = "bf16-convolutions",
+                                                   [LS_CODE_CONVOLUTION_EACH] = "convolution-each",
+                                                   [LS_CODE_CONVOLUTION_ONE] = "convolution-1x1",
+                                                   [LS_CODE_CONVOLUTION_DEPTHWISE] = "convolution-depthwise",
+                                                   [LS_CODE_LOW_PACKED_EACH] = "bf16-packed-each"};
   return (unsigned)part < LS_CODE_COUNT ? names[part] : "";
 }
 

@@ -10,10 +10,18 @@ static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes
 /* Of code that was not measured: more than any part was seen to take; *assumed is then set. */
 static int64_t code_bytes(const ls_profile_t *profile, const ls_backend_t *backend,
                           const ls_train_memory_t *need, bool *assumed) {
-  static const double unmeasured_bytes[LS_CODE_COUNT] = {
-      [LS_CODE_PRODUCTS] = 8 << 20,          [LS_CODE_LOW] = 4 << 20,       [LS_CODE_LOW_PACKED] = 4 << 20,
-      [LS_CODE_LOW_EACH] = 128 << 10,        [LS_CODE_LOW_ODD] = 128 << 10, [LS_CODE_CONVOLUTIONS] = 8 << 20,
-      [LS_CODE_CONVOLUTION_EACH] = 128 << 10};
+  static const double unmeasured_bytes[LS_CODE_COUNT] = {[LS_CODE_PRODUCTS] = 8 << 20,
+                                                         [LS_CODE_LOW] = 4 << 20,
+                                                         [LS_CODE_LOW_PACKED] = 4 << 20,
+                                                         [LS_CODE_LOW_EACH] = 128 << 10,
+                                                         [LS_CODE_LOW_REST] = 64 << 10,
+                                                         [LS_CODE_LOW_ODD] = 128 << 10,
+                                                         [LS_CODE_CONVOLUTIONS] = 8 << 20,
+                                                         [LS_CODE_LOW_CONVOLUTIONS] = 8 << 20,
+                                                         [LS_CODE_CONVOLUTION_EACH] = 128 << 10,
+                                                         [LS_CODE_CONVOLUTION_ONE] = 128 << 10,
+                                                         [LS_CODE_CONVOLUTION_DEPTHWISE] = 64 << 10,
+                                                         [LS_CODE_LOW_PACKED_EACH] = 64 << 10};
   char key[LS_PROFILE_KEY_BYTES];
   double sum = 0;
   for (int c = 0; need && c < LS_CODE_COUNT; c++) {

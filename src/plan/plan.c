@@ -82,6 +82,7 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
                                                         : ls_model_samples_bytes(&config->model, rows),
                                    .reading_bytes = options->reading_bytes,
                                    .beside = ls_train_saves_beside(config),
+                                   .evaluates = held_out > 0 || (!counted && data->validation > 0),
                                    .log_bytes = (int64_t)steps * (int64_t)sizeof(double)};
 }
 

@@ -93,8 +93,13 @@ static ls_device_scratch_t scratch_of(const ls_backend_t *backend, const ls_devi
 /* What the ops of both programs hold, each of the same shapes and attributes once. */
 static ls_device_scratch_t hold_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
                                         const ls_program_t *train, const ls_program_t *eval) {
-  static const bool each[LS_CODE_COUNT] = {
-      [LS_CODE_LOW_EACH] = true, [LS_CODE_LOW_ODD] = true, [LS_CODE_CONVOLUTION_EACH] = true};
+  static const bool each[LS_CODE_COUNT] = {[LS_CODE_LOW_EACH] = true,
+                                           [LS_CODE_LOW_REST] = true,
+                                           [LS_CODE_LOW_ODD] = true,
+                                           [LS_CODE_LOW_PACKED_EACH] = true,
+                                           [LS_CODE_CONVOLUTION_EACH] = true,
+                                           [LS_CODE_CONVOLUTION_ONE] = true,
+                                           [LS_CODE_CONVOLUTION_DEPTHWISE] = true};
   ls_device_scratch_t sum = {0};
   if (!backend->device || !backend->device->scratch) return sum;
   const walk_t first = {.program = {train, eval}};
@@ -177,7 +182,8 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   }
   if (train) need->schedule_bytes = ls_run_book_bytes(train);
   if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
-  const ls_device_scratch_t scratch = hold_scratch(backend, options, train, eval);
+  const ls_device_scratch_t scratch =
+      hold_scratch(backend, options, train, !train || data->evaluates ? eval : NULL);
   need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes +
                         (int64_t)backend->captured_bytes * (collectives(train) + collectives(eval));
   memcpy(need->code, scratch.code, sizeof need->code);
@@ -223,6 +229,7 @@ void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
       .reading_bytes = d->reading_bytes,
       .decoding_bytes = d->features ? 0 : ls_engine_input_threads(&t->engine, d) * ls_dataset_work_bytes(d),
       .beside = ls_train_saves_beside(t->config),
+      .evaluates = d->validation_count > 0,
       .log_bytes = steps * (int64_t)sizeof(double)};
   const ls_device_options_t options = {.threads = t->engine.threads,
                                        .reproducible = t->config->parallel.reproducible};

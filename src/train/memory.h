@@ -12,6 +12,7 @@ typedef struct {
   int64_t reading_bytes;  /* additional memory while they are read: text and files, free afterwards */
   int64_t decoding_bytes; /* held by the threads that decode samples for each batch */
   bool beside;            /* saved rows are copied before they are written */
+  bool evaluates;         /* samples are held out: the training runs its evaluation too */
   int64_t log_bytes;      /* times of the run's steps, of LS_LOG_CAPACITY at most */
 } ls_train_data_size_t;
 

@@ -136,6 +136,22 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   tensors[3].size_bytes = 9 * CHUNK;
   ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * CHUNK / 2));
+  /* without samples held out, a training never runs its evaluation, and the library makes no code for it */
+  ls_sched_tensor_t others[] = {{.shape = LS_SHAPE(LS_F32, 7, 2)}, {.shape = LS_SHAPE(LS_F32, 9, 2)}};
+  ls_task_t other = {.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}};
+  eval.tensors = others;
+  eval.tensor_count = LS_COUNT(others);
+  eval.tasks = &other;
+  eval.task_count = 1;
+  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2 + 2);
+  ls_train_data_size_t held_out = data;
+  held_out.evaluates = true;
+  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &held_out, &need);
+  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2 + 2 + 2);
+  ls_train_need(&backend, &options, NULL, PROGRAM(&eval), &data, &need);
+  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2);
+  eval.task_count = 0;
   world.count = 1;
   ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 0);

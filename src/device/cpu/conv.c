@@ -65,20 +65,6 @@ static ls_window_t window_of(ls_cpu_conv_kind_t kind, const ls_kernel_args_t *ar
                                   : ls_window_conv(args->attrs, b, c, a);
 }
 
-static int64_t in_blocks(int64_t channels) {
-  enum { CHANNELS = 16 };
-  return (channels + CHANNELS - 1) / CHANNELS * CHANNELS;
-}
-
-/* Filters as oneDNN packs them: channels and filters of a group in blocks. Gradients: those of each part. */
-static int64_t packed_filters(const conv_t *p, ls_cpu_conv_kind_t kind, bool low, int threads) {
-  int64_t in = is_depthwise(p) ? 1 : in_blocks(p->in), of = is_depthwise(p) ? 1 : in_blocks(p->of);
-  int64_t parts = p->v.n < threads ? p->v.n : threads;
-  int64_t bytes = p->v.groups * of * in * p->v.kh * p->v.kw;
-  return kind == LS_CPU_CONV_DW ? parts * bytes * (int64_t)sizeof(float)
-                                : bytes * (int64_t)(low ? sizeof(uint16_t) : sizeof(float));
-}
-
 /* In bf16 windows of one element are rows of a product. */
 static ls_cpu_product_t low_product(ls_cpu_conv_kind_t kind, const ls_window_t *v, void *x, void *w,
                                     void *y) {
@@ -122,8 +108,7 @@ static bool is_low_product(const ls_window_t *v, bool low) {
   return low && is_plain(v) && v->groups == 1;
 }
 
-/* Rooms are exact where the work is worth all threads, but for oneDNN's scratchpads. Of our own way each thread multiplies
- * a block of windows by itself. */
+/* Rooms of our own way are exact where the work is worth all threads: each thread multiplies a block of windows by itself. */
 void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
                          ls_device_scratch_t *scratch) {
   static const char *const names[] = {
@@ -141,10 +126,7 @@ void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, con
       ls_cpu_product_scratch(options, &product, scratch);
       return;
     }
-    scratch->room_bytes = packed_filters(&p, (ls_cpu_conv_kind_t)kind, low, options->threads);
-    scratch->code[LS_CODE_CONVOLUTIONS] = 1;
-    scratch->code[LS_CODE_CONVOLUTION_EACH] = 1;
-    return;
+    if (ls_cpu_convolution_scratch(options, (ls_cpu_conv_kind_t)kind, &v, low, scratch)) return;
   }
   scratch->room_bytes = (int64_t)room_bytes(&p, options->threads);
   if (is_depthwise(&p)) return;

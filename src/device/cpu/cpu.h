@@ -121,6 +121,9 @@ bool ls_cpu_multiplies_bf16(void);
 typedef enum { LS_CPU_CONV_Y, LS_CPU_CONV_DX, LS_CPU_CONV_DW, LS_CPU_CONV_COUNT } ls_cpu_conv_kind_t;
 ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
                                void *x, void *w, void *y);
+/* What it holds, by oneDNN's description of it. Adds to *scratch. False, and nothing is added: it is unsupported. */
+bool ls_cpu_convolution_scratch(const ls_device_options_t *options, ls_cpu_conv_kind_t kind,
+                                const ls_window_t *v, bool low, ls_device_scratch_t *scratch);
 void ls_cpu_onednn_close(ls_cpu_device_t *cpu);
 void ls_cpu_int8_close(ls_cpu_device_t *cpu);
 

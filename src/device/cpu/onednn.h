@@ -49,6 +49,12 @@ void ls_onednn_library_close(ls_cpu_onednn_t *library);
 /* The product of this key, and its bias. NULL: oneDNN has none. The caller destroys it. */
 dnnl_primitive_desc_t ls_onednn_describe_product(const ls_cpu_onednn_t *library, const ls_onednn_key_t *key,
                                                  dnnl_memory_desc_t *bias);
+/* The convolution of this key, and its filters in our order. NULL: oneDNN has none that is made for this processor. The
+ * caller destroys it. */
+dnnl_primitive_desc_t ls_onednn_describe_convolution(const ls_cpu_onednn_t *library,
+                                                     const ls_onednn_key_t *key, dnnl_memory_desc_t *plain);
+/* What it writes, of a gradient of filters, or else reads: packed filters. NULL: not known. */
+const dnnl_memory_desc_t *ls_onednn_filters(const_dnnl_primitive_desc_t made, ls_cpu_conv_kind_t kind);
 /* The name of its implementation, such as "brgemm:avx512_core_bf16"; "" is not known. */
 const char *ls_onednn_name(const_dnnl_primitive_desc_t made);
 /* The primitive of this shape, made when it is asked for first. NULL: oneDNN has none, or memory is short. */

@@ -141,8 +141,14 @@ static bool make_pack(ls_cpu_onednn_t *o, const dnnl_memory_desc_t *from, const 
   return done;
 }
 
+const dnnl_memory_desc_t *ls_onednn_filters(const_dnnl_primitive_desc_t made, ls_cpu_conv_kind_t kind) {
+  return dnnl_primitive_desc_query_md(
+      made, kind == LS_CPU_CONV_DW ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+}
+
 /* Gradients of filters are f32. The forward pass is what oneDNN asks for to make the others. */
-static bool make_convolution(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_onednn_primitive_t *p) {
+dnnl_primitive_desc_t ls_onednn_describe_convolution(const ls_cpu_onednn_t *o, const ls_onednn_key_t *key,
+                                                     dnnl_memory_desc_t *plain) {
   const ls_cpu_conv_kind_t kind = (ls_cpu_conv_kind_t)key->kind;
   const ls_window_t *v = &key->window;
   const dnnl_data_type_t type = key->low ? dnnl_bf16 : dnnl_f32,
@@ -160,36 +166,43 @@ static bool make_convolution(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_
   images(&y, v->n, v->o, v->oh, v->ow, type);
   dnnl_memory_desc_init_by_tag(&any, 5 - skip, dims + skip, type, dnnl_format_tag_any);
   dnnl_memory_desc_init_by_tag(&w, 5 - skip, dims + skip, filters, dnnl_format_tag_any);
-  dnnl_memory_desc_init_by_strides(&p->plain, 5 - skip, dims + skip, filters, order + skip);
-  bool done =
-      !dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, dnnl_convolution_direct,
-                                                  &x, &any, NULL, &y, strides, dilates, before, after) &&
-      !dnnl_primitive_desc_create(&first, &forward, o->attr, o->engine, NULL);
-  if (!done) return false;
-  if (kind == LS_CPU_CONV_DX)
-    done = !dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, &x, &w, &y,
-                                                             strides, dilates, before, after);
-  else if (kind == LS_CPU_CONV_DW)
-    done = !dnnl_dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &x, &w, NULL,
-                                                                &y, strides, dilates, before, after);
-  if (kind == LS_CPU_CONV_Y)
+  dnnl_memory_desc_init_by_strides(plain, 5 - skip, dims + skip, filters, order + skip);
+  if (dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, dnnl_convolution_direct, &x,
+                                                 &any, NULL, &y, strides, dilates, before, after) ||
+      dnnl_primitive_desc_create(&first, &forward, o->attr, o->engine, NULL))
+    return NULL;
+  if (kind == LS_CPU_CONV_Y) {
     made = first;
-  else
-    done = done && !dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, first);
-  if (done) {
-    bool dx = kind == LS_CPU_CONV_DX, dw = kind == LS_CPU_CONV_DW;
-    done = is_good(made, v->groups > 1) &&
-           add_arg(p, dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, made,
-                   dx ? dnnl_query_diff_src_md : dnnl_query_src_md) &&
-           add_arg(p, dw ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, made,
-                   dw ? dnnl_query_diff_weights_md : dnnl_query_weights_md) &&
-           add_arg(p, dx || dw ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, made,
-                   dx || dw ? dnnl_query_diff_dst_md : dnnl_query_dst_md) &&
-           make_pack(o, dw ? &p->desc[1] : &p->plain, dw ? &p->plain : &p->desc[1], p) && finish(p, made);
-    p->filter_bytes = done ? dnnl_memory_desc_get_size(&p->desc[1]) : 0;
+  } else {
+    dnnl_status_t status =
+        kind == LS_CPU_CONV_DX
+            ? dnnl_dilated_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct, &x, &w, &y,
+                                                               strides, dilates, before, after)
+            : dnnl_dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &x, &w,
+                                                                  NULL, &y, strides, dilates, before, after);
+    if (status || dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, first)) made = NULL;
+    dnnl_primitive_desc_destroy(first);
   }
-  if (made && made != first) dnnl_primitive_desc_destroy(made);
-  dnnl_primitive_desc_destroy(first);
+  if (made && !is_good(made, v->groups > 1)) {
+    dnnl_primitive_desc_destroy(made);
+    made = NULL;
+  }
+  return made;
+}
+
+static bool make_convolution(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_onednn_primitive_t *p) {
+  const bool dx = key->kind == LS_CPU_CONV_DX, dw = key->kind == LS_CPU_CONV_DW;
+  dnnl_primitive_desc_t made = ls_onednn_describe_convolution(o, key, &p->plain);
+  if (!made) return false;
+  bool done = add_arg(p, dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, made,
+                      dx ? dnnl_query_diff_src_md : dnnl_query_src_md) &&
+              add_arg(p, dw ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, made,
+                      dw ? dnnl_query_diff_weights_md : dnnl_query_weights_md) &&
+              add_arg(p, dx || dw ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, made,
+                      dx || dw ? dnnl_query_diff_dst_md : dnnl_query_dst_md) &&
+              make_pack(o, dw ? &p->desc[1] : &p->plain, dw ? &p->plain : &p->desc[1], p) && finish(p, made);
+  p->filter_bytes = done ? dnnl_memory_desc_get_size(&p->desc[1]) : 0;
+  dnnl_primitive_desc_destroy(made);
   return done;
 }
 

@@ -63,8 +63,10 @@ def cpu():
     times["crowd cpu 2x1 compute"] = [1.05, 1.0, 1.1]
     times["libraries cpu w1"] = [40 << 20] * 3
     times["libraries cpu w2"] = [60 << 20] * 3
-    for part, size in {"products": 7 << 20, "bf16": 1 << 20, "bf16-packed": 1 << 20, "bf16-each": 76 << 10, "bf16-odd": 48 << 10,
-                       "convolutions": 2 << 20, "convolution-each": 68 << 10}.items():
+    for part, size in {"products": 7 << 20, "bf16": 1 << 20, "bf16-packed": 1 << 20, "bf16-packed-each": 16 << 10,
+                       "bf16-each": 62 << 10, "bf16-rest": 22 << 10, "bf16-odd": 20 << 10, "convolutions": 3 << 20,
+                       "bf16-convolutions": 2 << 20, "convolution-each": 68 << 10, "convolution-1x1": 54 << 10,
+                       "convolution-depthwise": 52 << 10}.items():
         times[f"code cpu {part}"] = [size] * 3
     curves["all-reduce mpi 2"] = curve([(64, 2), (65536, 30), (1 << 20, 350), (16 << 20, 7000), (64 << 20, 30000)])
     return times, curves
