@@ -112,14 +112,23 @@ static ls_status_t unknown(const ls_characters_t *of, const char *text, size_t a
   return ls_place_fail(of->ctx, of->file, text, at, LS_ERR_MISMATCH, what);
 }
 
+static ls_status_t changed(const ls_characters_t *of) {
+  return ls_fail(of->ctx, LS_ERR_IO,
+                 "%s: changed while it was read: a data file must not change during a run: put it back and "
+                 "run again",
+                 of->file);
+}
+
 ls_status_t ls_characters_visit(const ls_characters_t *of, const char *text, size_t size,
                                 void (*put)(void *user, int32_t number), void *user) {
-  for (size_t at = 0, bytes; at < size; at += bytes) {
+  int64_t visited = 0;
+  for (size_t at = 0, bytes; at < size; at += bytes, visited++) {
     int32_t code;
+    if (of->counted > 0 && visited == of->counted) return changed(of);
     ls_status_t status = read_at(of->ctx, of->file, text, size, at, &code, &bytes);
     if (status != LS_OK) return status;
     if (of->number[code] == 0) return unknown(of, text, at, bytes, code);
     if (put) put(user, (int32_t)of->number[code] - 1);
   }
-  return LS_OK;
+  return of->counted > 0 && visited != of->counted ? changed(of) : LS_OK;
 }

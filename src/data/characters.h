@@ -30,13 +30,15 @@ ls_status_t ls_characters_take(ls_arena_t *arena, const char *owner, const ls_st
                                ls_status_t damaged, uint32_t *number, ls_strings_t *list);
 
 /* Visits the numbers of a text's characters. `put` may be NULL. LS_ERR_DATA as above, LS_ERR_MISMATCH: a character that
- * is none of `owner`'s, which has `count`. */
+ * is none of `owner`'s, which has `count`. LS_ERR_IO: another number of characters than `counted`, because the file
+ * changed meanwhile; `put` has then not been called more than `counted` times. */
 typedef struct {
   ls_ctx_t *ctx;
   const char *file;
   const uint32_t *number;
   const char *owner;
   int count;
+  int64_t counted; /* by an earlier visit of the same text; 0: by none */
 } ls_characters_t;
 ls_status_t ls_characters_visit(const ls_characters_t *of, const char *text, size_t size,
                                 void (*put)(void *user, int32_t number), void *user);

@@ -197,12 +197,15 @@ static ls_status_t check_vocabulary(reader_t *r) {
                  r->want->preset ? "set model.vocabulary to" : "give its embedding and last layer", count);
 }
 
-static ls_status_t visit(reader_t *r, ls_corpus_file_t *f, void (*put)(void *file, int32_t number)) {
+/* counted: of f->count by an earlier visit; 0: there was none. Somebody may write to the file between the two. */
+static ls_status_t visit(reader_t *r, ls_corpus_file_t *f, int64_t counted,
+                         void (*put)(void *file, int32_t number)) {
   const ls_characters_t of = {.ctx = r->ctx,
                               .file = f->path,
                               .number = r->number,
                               .owner = r->vocabulary,
-                              .count = r->dataset->vocabulary.count};
+                              .count = r->dataset->vocabulary.count,
+                              .counted = counted};
   f->count = 0;
   return ls_characters_visit(&of, f->view.bytes, f->view.size, put, f);
 }
@@ -232,7 +235,7 @@ static ls_status_t keep_ascii(reader_t *r) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < r->corpus->files && status == LS_OK; i++) {
     ls_corpus_file_t *f = &r->corpus->file[i];
-    status = visit(r, f, NULL);
+    status = visit(r, f, 0, NULL);
     f->tokens = f->view.bytes;
     f->count = (int64_t)f->view.size;
   }
@@ -240,11 +243,11 @@ static ls_status_t keep_ascii(reader_t *r) {
 }
 
 static ls_status_t encode(reader_t *r, ls_corpus_file_t *f) {
-  ls_status_t status = visit(r, f, count_one);
+  ls_status_t status = visit(r, f, 0, count_one);
   if (status != LS_OK) return status;
   f->own = ls_alloc_array(r->ctx, (size_t)f->count + 1, ls_dtype_bytes(r->corpus->dtype));
   if (!f->own) return LS_ERR_MEMORY;
-  status = visit(r, f, r->corpus->dtype == LS_U8 ? put_u8 : put_u16);
+  status = visit(r, f, f->count, r->corpus->dtype == LS_U8 ? put_u8 : put_u16);
   f->tokens = f->own;
   int64_t bytes = (int64_t)f->view.size;
   if (!f->view.mapped && bytes > r->dataset->reading_bytes) r->dataset->reading_bytes = bytes;
