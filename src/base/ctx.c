@@ -20,6 +20,9 @@ struct ls_ctx {
   pthread_mutex_t lock; /* protects the kept error, and keeps messages in one piece */
   int error_count;
   char first_error[MESSAGE_MAX];
+  bool (*doubted)(const void *user); /* NULL: nobody doubts; of the thread `doubter` */
+  const void *doubt;
+  pthread_t doubter;
   _Atomic int64_t alloc_count;
   ls_io_t io_fails;
   int io_error;
@@ -191,7 +194,26 @@ static void make_plain(char message[MESSAGE_MAX]) {
   memcpy(message, plain, used + 1);
 }
 
+void ls_ctx_doubt(ls_ctx_t *ctx, bool (*doubted)(const void *user), const void *user) {
+  if (!ctx) return;
+  pthread_mutex_lock(&ctx->lock);
+  ctx->doubted = doubted;
+  ctx->doubt = user;
+  ctx->doubter = pthread_self();
+  pthread_mutex_unlock(&ctx->lock);
+}
+
+static bool is_doubted(ls_ctx_t *ctx) {
+  pthread_mutex_lock(&ctx->lock);
+  const bool mine = ctx->doubted && pthread_equal(ctx->doubter, pthread_self());
+  bool (*doubted)(const void *user) = ctx->doubted;
+  const void *user = ctx->doubt;
+  pthread_mutex_unlock(&ctx->lock);
+  return mine && doubted(user);
+}
+
 static void deliver(ls_ctx_t *ctx, ls_log_level_t level, char *message) {
+  if (is_doubted(ctx)) return;
   make_plain(message);
   pthread_mutex_lock(&ctx->lock);
   if (level == LS_LOG_ERROR && ctx->error_count++ == 0)

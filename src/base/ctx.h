@@ -53,6 +53,10 @@ size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]);
 
 void ls_log(ls_ctx_t *ctx, ls_log_level_t level, const char *fmt, ...) LS_PRINTF(3, 4);
 
+/* From now on nothing that this thread reports is delivered while `doubted(user)` returns true: the caller knows a deeper
+ * cause, and reports it once he has ended this with a NULL. One thread of a context at a time. */
+void ls_ctx_doubt(ls_ctx_t *ctx, bool (*doubted)(const void *user), const void *user);
+
 /* Rank of this process, put before messages when world_size > 1. Default 0 of 1. */
 void ls_ctx_set_rank(ls_ctx_t *ctx, int rank, int world_size);
 

@@ -84,10 +84,9 @@ static ls_status_t open_tokenizer(job_t *j) {
   ls_view_t view;
   ls_status_t status = ls_view_open(j->ctx, j->inputs.v[0], false, &view);
   if (status != LS_OK) return status;
+  ls_view_doubt(j->ctx, &view);
   status = ls_tokenizer_scan(j->ctx, j->inputs.v[0], view.bytes, view.size, &j->tokenizer);
-  if (status == LS_OK) status = ls_watch_check(j->ctx);
-  ls_view_close(&view);
-  return status;
+  return ls_view_end(j->ctx, &view, status);
 }
 
 static ls_status_t choose_type(job_t *j) {
@@ -116,10 +115,10 @@ static ls_status_t encode_file(job_t *j, const char *path) {
   ls_status_t status = ls_view_open(j->ctx, path, false, &view);
   if (status != LS_OK) return status;
   j->bytes += (int64_t)view.size;
+  ls_view_doubt(j->ctx, &view);
   status = ls_tokenizer_encode(j->tokenizer, path, view.bytes, view.size,
                                j->dtype == LS_U16 ? put_u16 : put_i32, j);
-  if (status == LS_OK) status = ls_watch_check(j->ctx);
-  ls_view_close(&view);
+  status = ls_view_end(j->ctx, &view, status);
   return status == LS_OK ? cli_file_written(&j->out) : status;
 }
 
@@ -194,13 +193,13 @@ static ls_status_t decode(job_t *j) {
     ls_corpus_file_t f = {.path = j->inputs.v[i]};
     status = ls_view_open(j->ctx, f.path, false, &f.view);
     if (status != LS_OK) break;
+    ls_view_doubt(j->ctx, &f.view);
     bool wide =
         type ? strcmp(type, "i32") == 0
              : ls_corpus_guess(&f) == LS_TOKENS_I32 || ls_tokenizer_size(j->tokenizer) > UINT16_MAX + 1;
     j->dtype = wide ? LS_I32 : LS_U16;
     status = decode_file(j, &f);
-    if (status == LS_OK) status = ls_watch_check(j->ctx);
-    ls_view_close(&f.view);
+    status = ls_view_end(j->ctx, &f.view, status);
   }
   return cli_file_close(&j->out, status);
 }

@@ -152,7 +152,7 @@ ls_status_t ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *s
   ls_batch_work_t work = {0};
   ls_status_t status = ls_batch_fill_part(dataset, spec, unit, to, 0, 1, &work);
   ls_batch_work_release(&work);
-  return status == LS_OK ? ls_watch_check(dataset->arena.ctx) : status;
+  return status == LS_OK ? ls_dataset_check(dataset) : status;
 }
 
 size_t ls_batch_work_bytes(const ls_batch_work_t *work) {

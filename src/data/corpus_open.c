@@ -248,6 +248,7 @@ static ls_status_t encode(reader_t *r, ls_corpus_file_t *f) {
   f->own = ls_alloc_array(r->ctx, (size_t)f->count + 1, ls_dtype_bytes(r->corpus->dtype));
   if (!f->own) return LS_ERR_MEMORY;
   status = visit(r, f, f->count, r->corpus->dtype == LS_U8 ? put_u8 : put_u16);
+  if (status != LS_OK || ls_watch_failed(f->view.mapped)) return status; /* ls_dataset_open asks the view */
   f->tokens = f->own;
   int64_t bytes = (int64_t)f->view.size;
   if (!f->view.mapped && bytes > r->dataset->reading_bytes) r->dataset->reading_bytes = bytes;

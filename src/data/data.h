@@ -187,6 +187,9 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
 void ls_dataset_close(ls_dataset_t *dataset);
+/* LS_ERR_IO, reported with the file's name, if a file of it that is mapped has faulted (watch.h). For whoever reads samples
+ * other than by batches, which ask themselves. */
+ls_status_t ls_dataset_check(const ls_dataset_t *dataset);
 /* The dtype of a sample as ls_dataset_open leaves it. False: only the files know it (arrays, text). */
 bool ls_data_dtype(const ls_data_config_t *config, const ls_data_want_t *want, ls_dtype_t *dtype);
 

@@ -184,6 +184,24 @@ static ls_status_t prepare_labels(const ls_data_config_t *config, const ls_data_
   return config->labels.count > 0 ? ls_labels_give(labels, &config->labels) : LS_OK;
 }
 
+/* Of the first file that has faulted; NULL: none has. */
+static const ls_watch_t *failed_watch(const ls_dataset_t *d) {
+  const int texts = d->corpus ? d->corpus->files : 0, arrays = d->mapped ? d->mapped->files : 0;
+  for (int i = 0; i < texts + arrays; i++) {
+    const ls_view_t *view = i < texts ? &d->corpus->file[i].view : &d->mapped->file[i - texts].view;
+    if (ls_watch_failed(view->mapped)) return view->mapped;
+  }
+  return NULL;
+}
+
+static bool has_faulted(const void *dataset) {
+  return failed_watch(dataset) != NULL;
+}
+
+ls_status_t ls_dataset_check(const ls_dataset_t *d) {
+  return ls_watch_check(failed_watch(d));
+}
+
 ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_memory_t *memory,
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset) {
@@ -198,6 +216,7 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
   ls_arena_init(&d->arena, ctx);
   d->seed = seed;
   ls_source_t r = {0};
+  ls_ctx_doubt(ctx, has_faulted, d); /* what is said of zeros is wrong */
   if (config->kind == LS_DATA_TEXT) {
     status = ls_corpus_open(ctx, config, want, d);
   } else {
@@ -219,7 +238,9 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
 opened:
   ls_matrix_release(&r.features);
   ls_matrix_release(&r.targets);
-  if (status == LS_OK) status = ls_watch_check(ctx);
+  ls_ctx_doubt(ctx, NULL, NULL);
+  const ls_status_t fault = ls_dataset_check(d);
+  if (fault != LS_OK) status = fault;
   if (status != LS_OK) goto close_dataset;
   *dataset = d;
   return LS_OK;

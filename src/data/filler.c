@@ -1,7 +1,6 @@
 /* A pool of threads that fill micro-batches. Samples that are made of pictures are dealt out one by one, because some take longer
  * than others; rows that are copied go in contiguous shares. */
 #include "data/augment.h"
-#include "data/watch.h"
 
 #include "base/thread.h"
 
@@ -71,7 +70,7 @@ ls_status_t ls_filler_fill(ls_filler_t *f, const ls_loader_spec_t *spec, int64_t
   atomic_store(&f->status, LS_OK);
   ls_pool_run(f->pool, fill_some, f);
   ls_status_t status = (ls_status_t)atomic_load(&f->status);
-  return status == LS_OK ? ls_watch_check(f->dataset->arena.ctx) : status;
+  return status == LS_OK ? ls_dataset_check(f->dataset) : status;
 }
 
 ls_input_times_t ls_filler_times(const ls_filler_t *f) {

@@ -208,6 +208,8 @@ static bool kept(const ls_data_config_t *config, const ls_dataset_t *d) {
 static ls_status_t keep(ls_ctx_t *ctx, ls_dataset_t *d) {
   d->features = ls_alloc_array(ctx, (size_t)d->rows, ls_shape_bytes(&d->sample.x));
   ls_status_t status = d->features ? ls_images_decode(ctx, d, NULL, 0, d->rows, d->features) : LS_ERR_MEMORY;
+  if (status == LS_OK) status = ls_dataset_check(d);
+  if (status != LS_OK) return status;
   ls_free(d->images->pixels);
   d->images->pixels = NULL;
   ls_mapped_close(d->mapped);

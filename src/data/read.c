@@ -91,6 +91,21 @@ void ls_view_close(ls_view_t *view) {
   *view = (ls_view_t){0};
 }
 
+static bool has_faulted(const void *view) {
+  return ls_watch_failed(((const ls_view_t *)view)->mapped);
+}
+
+void ls_view_doubt(ls_ctx_t *ctx, const ls_view_t *view) {
+  ls_ctx_doubt(ctx, has_faulted, view);
+}
+
+ls_status_t ls_view_end(ls_ctx_t *ctx, ls_view_t *view, ls_status_t status) {
+  ls_ctx_doubt(ctx, NULL, NULL);
+  const ls_status_t fault = ls_watch_check(view->mapped);
+  ls_view_close(view);
+  return fault != LS_OK ? fault : status;
+}
+
 static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }

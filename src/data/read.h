@@ -111,7 +111,7 @@ ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t 
  * gives. A path of the command line needs none. */
 
 /* A file's bytes, borrowed until the view is closed: mapped, or in memory where the file was packed. Whoever has read a
- * view calls ls_watch_check before he uses what he has read. */
+ * view asks ls_watch_check before he uses what he has read, or before he says what is wrong with it. */
 typedef struct {
   char *bytes; /* to be read only; not ended by a NUL */
   size_t size;
@@ -119,6 +119,10 @@ typedef struct {
 } ls_view_t;
 ls_status_t ls_view_open(ls_ctx_t *ctx, const char *path, bool configured, ls_view_t *view);
 void ls_view_close(ls_view_t *view);
+/* For reading a view in one go: from ls_view_doubt on, this thread's messages are dropped once the file has faulted, because
+ * they are about zeros. ls_view_end ends that, reports the fault and closes the view. Returns LS_ERR_IO then, else `status`. */
+void ls_view_doubt(ls_ctx_t *ctx, const ls_view_t *view);
+ls_status_t ls_view_end(ls_ctx_t *ctx, ls_view_t *view, ls_status_t status);
 
 /* The files that `path` means: itself where it exists or has no wildcards, else all that match it (glob(7)), in the
  * order of their names. The list and its strings are in the arena. LS_ERR_NOT_FOUND, LS_ERR_IO. */

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -72,8 +71,7 @@ bool ls_data_fault(const void *address) {
 }
 
 static ls_status_t report(ls_ctx_t *ctx, const char *path, size_t bytes) {
-  static const char remedy[] = "a data file must not change during a run: put it back, and run again, with "
-                               "--resume from the newest checkpoint";
+  static const char remedy[] = "a data file must not change during a run: put it back and run again";
   struct stat now;
   if (stat(path, &now) == 0 && now.st_size < (off_t)bytes)
     return ls_fail(ctx, LS_ERR_IO, "%s: became shorter while it was read, from %zu to %" PRIdMAX " bytes; %s",
@@ -84,16 +82,14 @@ static ls_status_t report(ls_ctx_t *ctx, const char *path, size_t bytes) {
                  path, remedy);
 }
 
-ls_status_t ls_watch_check(ls_ctx_t *ctx) {
-  if (failures == 0) return LS_OK;
-  char path[PATH_MAX];
-  size_t bytes = 0;
+bool ls_watch_failed(const ls_watch_t *watch) {
+  if (!watch || failures == 0) return false;
   pthread_mutex_lock(&lock);
-  const ls_watch_t *w = newest;
-  while (w && !(w->failed && w->ctx == ctx))
-    w = w->next;
-  if (w) bytes = w->bytes;
-  if (w) snprintf(path, sizeof path, "%s", w->path);
+  const bool failed = watch->failed;
   pthread_mutex_unlock(&lock);
-  return w ? report(ctx, path, bytes) : LS_OK;
+  return failed;
+}
+
+ls_status_t ls_watch_check(const ls_watch_t *watch) {
+  return ls_watch_failed(watch) ? report(watch->ctx, watch->path, watch->bytes) : LS_OK;
 }

@@ -13,8 +13,10 @@ typedef struct ls_watch ls_watch_t;
 /* `bytes` of the file at `path` have just been mapped at `at`. The caller ends the watch before it unmaps them. LS_ERR_MEMORY. */
 ls_status_t ls_watch_begin(ls_ctx_t *ctx, const char *path, void *at, size_t bytes, ls_watch_t **watch);
 void ls_watch_end(ls_watch_t *watch);
-/* LS_ERR_IO, reported with the name of the file, if a file that this context watches has faulted: now, or at any time
- * since its watch began. One atomic load if no file has. */
-ls_status_t ls_watch_check(ls_ctx_t *ctx);
+/* Whether the file has faulted, at any time since its watch began. NULL: no file, which never does. One atomic load while no
+ * file of the process has. */
+bool ls_watch_failed(const ls_watch_t *watch);
+/* LS_ERR_IO, reported with the name of the file, if it has. */
+ls_status_t ls_watch_check(const ls_watch_t *watch);
 
 #endif

@@ -55,12 +55,21 @@ static ls_status_t open_checkpoint(ls_trainer_t *t, const ls_trainer_options_t *
   return status;
 }
 
+/* Whether the data, and the samples of validation files, are the checkpoint's. LS_ERR_IO if a file cannot be read any more. */
+static ls_status_t compare_data(const ls_trainer_t *t, const ls_saved_t *saved, bool *same, bool *same_held) {
+  *same = ls_train_same_data(saved, t->dataset);
+  *same_held = ls_train_same_held(saved, t->dataset);
+  return ls_dataset_check(t->dataset);
+}
+
 /* Evaluation scores validation files if there are some; otherwise the part that the checkpoint held out if
  * the data are its own, and all samples of other data. */
 static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
-  bool same = ls_train_same_data(saved, d), held = d->split_rows < d->rows;
-  t->new_data = held ? !ls_train_same_held(saved, d) : !same;
+  bool same, same_held, held = d->split_rows < d->rows;
+  ls_status_t status = compare_data(t, saved, &same, &same_held);
+  if (status != LS_OK) return status;
+  t->new_data = held ? !same_held : !same;
   if (same && !held && saved->held_rows > 0)
     ls_log(t->ctx, LS_LOG_WARN,
            "%s: the checkpoint's run had %lld samples in validation files, which this configuration does not "
@@ -70,10 +79,10 @@ static ls_status_t check_scored(ls_trainer_t *t, const ls_saved_t *saved) {
 }
 
 /* Validation losses of a run are compared with each other, by train.patience and for the best checkpoint. */
-static ls_status_t check_held(ls_trainer_t *t, const ls_saved_t *saved) {
+static ls_status_t check_held(ls_trainer_t *t, const ls_saved_t *saved, bool same_held) {
   const ls_dataset_t *d = t->dataset;
   int64_t rows = d->rows - d->split_rows;
-  if (ls_train_same_held(saved, d)) return LS_OK;
+  if (same_held) return LS_OK;
   if (rows > 0 && saved->held_rows > 0 && !t->other_data)
     return ls_fail(
         t->ctx, LS_ERR_MISMATCH,
@@ -89,10 +98,12 @@ static ls_status_t check_held(ls_trainer_t *t, const ls_saved_t *saved) {
 /* Continuing a run needs its data. */
 static ls_status_t check_data(ls_trainer_t *t, const ls_saved_t *saved) {
   const ls_dataset_t *d = t->dataset;
-  bool same = ls_train_same_data(saved, d);
+  bool same, same_held;
+  ls_status_t status = compare_data(t, saved, &same, &same_held);
+  if (status != LS_OK) return status;
   if (same || t->other_data) {
     if (!same) ls_log(t->ctx, LS_LOG_INFO, "%s: not the data that the checkpoint was trained on", d->source);
-    return check_held(t, saved);
+    return check_held(t, saved, same_held);
   }
   char how[96];
   if (saved->rows == d->split_rows)
@@ -159,10 +170,14 @@ static ls_status_t saved_samples(ls_ctx_t *ctx, const ls_saved_t *saved, int64_t
   return ls_fail(ctx, LS_ERR_CORRUPT, "the checkpoint's number of trained samples cannot be right");
 }
 
-/* Whether figures of the checkpoint's run and of this one come from the same samples. */
-static bool figures_compare(const ls_trainer_t *t, const ls_saved_t *saved) {
-  return saved->seed == t->config->train.seed && saved->validation == t->config->data.validation &&
-         ls_train_same_data(saved, t->dataset) && ls_train_same_held(saved, t->dataset);
+/* *comparable: whether figures of the checkpoint's run and of this one come from the same samples. */
+static ls_status_t figures_compare(const ls_trainer_t *t, const ls_saved_t *saved, bool *comparable) {
+  bool same, same_held;
+  *comparable = false;
+  if (saved->seed != t->config->train.seed || saved->validation != t->config->data.validation) return LS_OK;
+  ls_status_t status = compare_data(t, saved, &same, &same_held);
+  *comparable = same && same_held;
+  return status;
 }
 
 /* Goes on behind the samples of the steps before train.past_step, unless the checkpoint's run has done so. */
@@ -194,11 +209,14 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
   if (fits != LS_OK) return fits;
   if (saved->known && t->use == LS_USE_RESUME) {
     t->base_step = t->step;
-    if (figures_compare(t, saved)) {
+    bool comparable;
+    ls_status_t status = figures_compare(t, saved, &comparable);
+    if (status != LS_OK) return status;
+    if (comparable) {
       t->best_figure = saved->best_figure;
       t->no_better = saved->no_better;
     }
-    ls_status_t status = saved_samples(t->ctx, saved, t->step, &t->base_sample);
+    status = saved_samples(t->ctx, saved, t->step, &t->base_sample);
     if (status != LS_OK) return status;
     memcpy(t->skip, saved->skip, sizeof t->skip);
     t->skips = saved->skips;
@@ -361,7 +379,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) t->engine.exchange->watch = world->comm->watch;
   if (status == LS_OK) status = open_checkpoint(t, options, &ckpt, &meta);
   if (status == LS_OK) status = open_data(t, options, meta, &saved);
-  if (status == LS_OK) status = plan_run(t, &saved);
+  if (status == LS_OK) status = ls_comm_agree(world->comm, "planning the run", plan_run(t, &saved));
   if (status == LS_OK && meta && ckpt) /* now that nothing refuses them */
     status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);

@@ -160,7 +160,7 @@ static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_s
                                 .comparable = figures_compare,
                                 .lock = t->lock,
                                 .comm = together};
-  return ls_watch_check(t->ctx); /* of the data's fingerprint */
+  return ls_dataset_check(t->dataset); /* of the data's fingerprint */
 }
 
 ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path) {

@@ -250,7 +250,8 @@ static void a_text_that_changes_after_it_was_counted_is_an_error(void **state) {
     said_clear(&said);
     assert_int_equal(ls_characters_visit(&of, texts[i], 6, count_put, &puts), i == 0 ? LS_OK : LS_ERR_IO);
     assert_int_equal(puts, i == 2 ? 3 : 4);
-    if (i > 0) assert_said(&said, "text: changed while it was read: a data file must not change during a run");
+    if (i > 0)
+      assert_said(&said, "text: changed while it was read: a data file must not change during a run");
   }
   free(number);
   said_close(&said);

@@ -158,20 +158,81 @@ static void other_faults_stay_the_programs(void **state) {
   assert_false(ls_data_fault(at + view.size));
   assert_false(ls_data_fault(&said));
   assert_false(ls_data_fault(NULL));
-  assert_int_equal(ls_watch_check(said.ctx), LS_OK);
+  assert_int_equal(ls_watch_check(view.mapped), LS_OK);
   assert_int_equal(at[0], 1);
   assert_true(ls_data_fault(at + view.size - 1));
   assert_int_equal(at[0], 0);
-  assert_int_equal(ls_watch_check(said.ctx), LS_ERR_IO);
+  assert_int_equal(ls_watch_check(view.mapped), LS_ERR_IO);
   ls_view_close(&view);
   assert_false(ls_data_fault(at));
-  assert_int_equal(ls_watch_check(said.ctx), LS_OK); /* nobody reads it any more */
+  assert_int_equal(ls_watch_check(view.mapped), LS_OK); /* nobody reads it any more */
   said_close(&said);
   files_remove();
 }
 
+static void another_dataset_of_the_same_context_goes_on(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  make();
+  ls_dataset_t *cut = open_data(&said, true), *whole = open_data(&said, false);
+  assert_int_equal(truncate(text, 5), 0);
+  assert_int_equal(fill(&said, cut, 0), LS_ERR_IO);
+  assert_int_equal(fill(&said, whole, 0), LS_OK);
+  ls_dataset_close(whole);
+  ls_dataset_close(cut);
+  said_close(&said);
+  files_remove();
+}
+
+typedef struct {
+  char messages[4096];
+  const char *cut; /* by the first warning */
+} cutter_t;
+
+static void cut_by_a_warning(void *user, ls_log_level_t level, const char *message) {
+  cutter_t *c = user;
+  if (level == LS_LOG_WARN && c->cut) assert_int_equal(truncate(c->cut, 0), 0);
+  if (level == LS_LOG_WARN) c->cut = NULL;
+  if (level == LS_LOG_ERROR) strcat(strcat(c->messages, message), "\n");
+}
+
+/* The first of two token files has a header of which the reader warns, when both are mapped. The second one is cut then: its
+ * zeros are fine tokens, and an odd number of bytes is what its reader complains of. */
+static void a_file_that_is_cut_while_it_is_opened_is_an_error(void **state) {
+  (void)state;
+  enum { BYTES = 12000 };
+  static char tokens[BYTES];
+  const int32_t header[] = {20240520, 9};
+  for (int odd = 0; odd < 2; odd++) {
+    catch_faults();
+    cutter_t cutter = {.cut = NULL};
+    memset(tokens, 1, sizeof tokens);
+    cutter.cut = file_make("t2.bin", tokens, BYTES - (size_t)odd);
+    memcpy(tokens, header, sizeof header);
+    char pattern[256];
+    snprintf(pattern, sizeof pattern, "%s", file_make("t1.bin", tokens, BYTES));
+    strcpy(strstr(pattern, "t1.bin"), "t*.bin");
+    ls_data_want_t want = text_want;
+    want.outputs = want.ids = 65536;
+    const ls_data_config_t config = {
+        .kind = LS_DATA_TEXT, .path = pattern, .tokens = LS_TOKENS_U16, .context = CONTEXT};
+    ls_ctx_t *ctx = ls_ctx_create(cut_by_a_warning, &cutter);
+    ls_dataset_t *d = NULL;
+    assert_int_equal(ls_dataset_open(ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_IO);
+    assert_true(faults > 0);
+    assert_non_null(strstr(cutter.messages, "/t2.bin: became shorter while it was read, from "));
+    assert_null(strstr(cutter.messages, "no whole number"));
+    assert_non_null(strstr(ls_ctx_error(ctx), "became shorter"));
+    ls_ctx_destroy(ctx);
+    files_remove();
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_file_that_became_shorter_is_an_error),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(another_dataset_of_the_same_context_goes_on),
+                                     cmocka_unit_test(a_file_that_is_cut_while_it_is_opened_is_an_error),
+                                     cmocka_unit_test(a_file_that_became_shorter_is_an_error),
                                      cmocka_unit_test(a_file_that_was_written_again_is_an_error),
                                      cmocka_unit_test(other_faults_stay_the_programs)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,30 @@ cut npy x.npy
 cut text text.txt
 cut npy x.npy --ranks 2
 cut text text.txt --ranks 2
+# tokens KIND INPUT OPTION...: `tokenize` waits for the reader of its pipe, who cuts the input; zeros and what follows from them
+# are no result
+yes abcdefgh | head -c 1000000 >big.txt
+printf '%s' '["\n","a","b","c","d","e","f","g","h"]' >chars.json
+"$program" tokenize big.txt big.bin --bytes >out || fail "tokenize: $(cat out)"
+mkfifo pipe
+tokens() {
+  kind=$1 input=$2
+  shift 2
+  cp "$input" whole
+  "$program" tokenize "$input" - "$@" >pipe 2>err &
+  pid=$!
+  { head -c 1 && truncate -s 20 "$input" && cat; } <pipe >/dev/null
+  got=0
+  wait $pid || got=$?
+  [ $got = 5 ] || fail "tokenize, $kind: exit code $got: $(cat err)"
+  grep -q "lockstep: error: $input: became shorter while it was read, from $(wc -c <whole) to 20 bytes" err ||
+    fail "tokenize, $kind: $(cat err)"
+  [ "$(grep -c 'lockstep: error' err)" = 1 ] || fail "tokenize, $kind: another cause: $(cat err)"
+  cp whole "$input"
+}
+tokens bytes big.txt --bytes
+tokens characters big.txt --vocabulary chars.json
+tokens decode big.bin --bytes --decode
 # SIGBUS that is not a data file's still ends the program as the system does
 start_training "$program" train npy.yaml --set train.checkpoint.dir=other
 kill -BUS $pid
