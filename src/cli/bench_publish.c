@@ -18,18 +18,13 @@ ls_status_t bench_write_json(ls_ctx_t *ctx, const char *path, const json_t *docu
   return status;
 }
 
-/* Begins to replace `path`, and leaves it at that. A path that is no regular file (a terminal, a pipe) is left alone. */
+/* Nothing is written yet: what is there stays as it is if nothing is measured. */
 static ls_status_t try_output(ls_ctx_t *ctx, bench_flag_t flag, const char *path) {
   struct stat info;
-  bool there = stat(path, &info) == 0;
-  if (!*path || (there && S_ISDIR(info.st_mode)))
+  if (!*path || (stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
     return ls_fail(ctx, LS_ERR_IO, "%s takes the name of a file; \"%s\" is %s", bench_flags[flag].name, path,
                    *path ? "a folder" : "empty");
-  if (there && !S_ISREG(info.st_mode)) return LS_OK;
-  ls_new_file_t file;
-  ls_status_t status = ls_new_file_begin(ctx, path, &file);
-  ls_new_file_end(ctx, &file, LS_ERR_INTERRUPTED);
-  return status;
+  return cli_file_possible(ctx, bench_flags[flag].name, path);
 }
 
 static const bench_flag_t outputs[] = {BENCH_OUTPUT, BENCH_MARKDOWN, BENCH_HTML};

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,13 +25,8 @@ static bool is_same(const result_t *r, const char *input) {
 
 /* Whether it is a picture below the folder. */
 static bool is_below(const result_t *r, const char *folder) {
-  static const char *const endings[] = {".png", ".jpg", ".jpeg", NULL};
   char real[PATH_MAX];
-  const char *dot = strrchr(r->real, '.');
-  bool picture = false;
-  for (int i = 0; dot && endings[i]; i++)
-    picture = picture || strcasecmp(dot, endings[i]) == 0;
-  if (!picture || !realpath(folder, real)) return false;
+  if (!ls_picture_named(r->real) || !realpath(folder, real)) return false;
   size_t len = strlen(real);
   return strncmp(r->real, real, len) == 0 && r->real[len] == '/';
 }
@@ -117,11 +111,16 @@ static ls_status_t spares_checkpoint(const result_t *r) {
 
 ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path) {
   char *dir = ls_path_parent(ctx, path);
-  struct stat there;
+  struct stat there, itself;
+  /* A device or an open file (/dev/fd/3) is not replaced by a new file beside it. */
+  const bool in_place = stat(path, &there) == 0 && lstat(path, &itself) == 0 &&
+                        (S_ISLNK(itself.st_mode) || !S_ISREG(there.st_mode));
   ls_status_t status = dir ? LS_OK : LS_ERR_MEMORY;
   if (dir && stat(path, &there) == 0 && S_ISDIR(there.st_mode))
     status = ls_fail(ctx, LS_ERR_IO, "%s: %s is a folder; a file is needed", flag, path);
-  else if (dir && access(dir, W_OK | X_OK) != 0)
+  else if (dir && in_place && access(path, W_OK) != 0)
+    status = ls_fail(ctx, LS_ERR_IO, "%s: %s cannot be written: %s", flag, path, strerror(errno));
+  else if (dir && !in_place && access(dir, W_OK | X_OK) != 0)
     status = ls_fail(ctx, LS_ERR_IO, "%s: %s cannot be written: %s: %s", flag, path, dir, strerror(errno));
   ls_free(dir);
   return status;

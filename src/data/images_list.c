@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 enum { DEPTH_MAX = 16 };
@@ -58,12 +57,10 @@ static ls_status_t add_file(list_t *l, const char *name, double label) {
 
 /* ---- folders ---- */
 
-static bool is_picture(const char *name) {
-  static const char *const ends[] = {".png", ".jpg", ".jpeg"};
-  const char *dot = strrchr(name, '.');
-  for (int i = 0; dot && i < LS_COUNT(ends); i++)
-    if (strcasecmp(dot, ends[i]) == 0) return true;
-  return false;
+/* Bytes of a folder's path before the names of what lies in it. */
+static size_t root_bytes(const char *path) {
+  size_t length = strlen(path);
+  return length + (length == 0 || path[length - 1] != '/');
 }
 
 static bool is_folder(const char *path) {
@@ -80,7 +77,7 @@ static ls_status_t walk(list_t *l, const char *folder, int depth, double label) 
   ls_status_t status = ls_dir_list(l->ctx, folder, &name, &count);
   if (status != LS_OK) return status;
   for (int i = 0; i < count && status == LS_OK; i++) {
-    bool picture = is_picture(name[i]);
+    bool picture = ls_picture_named(name[i]);
     if (name[i][0] == '.') continue;
     char *path = ls_path_join(l->ctx, folder, name[i]);
     if (!path)
@@ -123,7 +120,7 @@ static ls_status_t read_folder(list_t *l, const char *root) {
   int64_t before = l->count;
   ls_status_t status = ls_dir_list(l->ctx, root, &name, &count);
   if (status != LS_OK) return status;
-  l->root = strlen(root) + (root[strlen(root) - 1] != '/');
+  l->root = root_bytes(root);
   for (int i = 0; i < count && status == LS_OK; i++) {
     char *path = name[i][0] == '.' ? NULL : ls_path_join(l->ctx, root, name[i]);
     if (name[i][0] != '.' && !path) status = LS_ERR_MEMORY;
@@ -309,7 +306,7 @@ ls_status_t ls_images_find(ls_ctx_t *ctx, const char *path, ls_images_t *im, int
   list_t l = {.ctx = ctx};
   bool folder = is_folder(path);
   ls_status_t status = add_root(&l, path);
-  l.root = strlen(path) + (path[strlen(path) - 1] != '/');
+  l.root = root_bytes(path);
   const char *name = strrchr(path, '/');
   if (status == LS_OK) status = folder ? walk(&l, path, 1, 0) : add_file(&l, name ? name + 1 : path, 0);
   if (status == LS_OK && l.count == 0)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 ls_status_t ls_room_need(ls_ctx_t *ctx, ls_room_t *room, size_t bytes) {
   if (bytes <= room->capacity) return LS_OK;
@@ -72,6 +73,14 @@ static int format_of(const void *bytes, size_t size) {
          (size < strlen(formats[i].magic) || memcmp(bytes, formats[i].magic, strlen(formats[i].magic)) != 0))
     i++;
   return i;
+}
+
+bool ls_picture_named(const char *name) {
+  static const char *const endings[] = {".png", ".jpg", ".jpeg"};
+  const char *dot = strrchr(name, '.');
+  for (int i = 0; dot && i < LS_COUNT(endings); i++)
+    if (strcasecmp(dot, endings[i]) == 0) return true;
+  return false;
 }
 
 bool ls_picture_is(const void *bytes, size_t size) {

@@ -29,6 +29,7 @@ ls_status_t ls_picture_decode(ls_ctx_t *ctx, const char *name, const void *bytes
  * `room`, where they may be. LS_ERR_MEMORY. */
 ls_status_t ls_picture_channels(ls_ctx_t *ctx, int channels, ls_room_t *room, ls_picture_t *picture);
 bool ls_picture_is(const void *bytes, size_t size); /* begins like a file of either format */
+bool ls_picture_named(const char *name);            /* ends like the name of one, in capitals or not */
 /* The formats: RGB, or grey where the file is grey. */
 ls_status_t ls_png_decode(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_room_t *room,
                           ls_picture_t *picture);

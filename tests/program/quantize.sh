@@ -83,6 +83,9 @@ echo mine >doc.json.tmp
 expect 5 'none.json' bench c.yaml --output doc.json --plan none.json
 [ "$(cat doc.json.tmp)" = mine ] || fail "bench has taken doc.json.tmp"
 [ "$(echo doc.json*)" = doc.json.tmp ] || fail "bench has left $(echo doc.json*)"
+printf before >open_file
+expect 5 'none.json' bench c.yaml --output /dev/fd/3 --plan none.json 3>>open_file
+[ "$(cat open_file)" = before ] || fail "bench has emptied an open file before it measured: $(cat open_file)"
 expect 5 'nowhere/doc.json' bench c.yaml --output nowhere/doc.json --plan none.json
 expect 2 'f.safetensors is what is read (model.weights)' export c.yaml --set model.weights=f.safetensors --output f.safetensors
 expect 2 'f.safetensors is what is read (--init)' train c.yaml --init f.safetensors --trace f.safetensors
