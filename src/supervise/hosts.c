@@ -24,8 +24,11 @@ typedef struct {
   int answer_due; /* the question that it is to answer; 0: none */
   ls_wire_t wire;
   int agent_stdin, agent_stderr;
-  int64_t heard_ns;                     /* when it sent its last message */
-  char last_line[LS_FAULT_WORDS_BYTES]; /* of the agent's stderr before it was connected */
+  int64_t heard_ns;                /* when it sent its last message */
+  char line[LS_FAULT_WORDS_BYTES]; /* the last one of the agent's stderr, as far as it came and fits */
+  size_t line_bytes;
+  bool line_ended;
+  char last_line[LS_FAULT_WORDS_BYTES]; /* .. before the agent was connected, for messages */
   char lost_reason[LS_FAULT_WORDS_BYTES];
   int64_t lost_ns;
 } host_t;
@@ -284,18 +287,24 @@ static void receive_messages(ls_hosts_t *h, host_t *host, int64_t now_ns) {
   }
 }
 
+/* A line may come in several parts. */
+static void keep_line(host_t *host, const char *bytes, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const bool ends = bytes[i] == '\n' || bytes[i] == '\r';
+    if (host->line_ended && !ends) host->line_bytes = 0;
+    host->line_ended = ends;
+    if (!ends && host->line_bytes < sizeof host->line) host->line[host->line_bytes++] = bytes[i];
+  }
+  ls_text_shown(host->line, host->line_bytes, host->last_line, sizeof host->last_line);
+}
+
 /* Keeps the last line. The end of stderr is the end of the agent, or of the ssh that started it. */
 static void read_stderr(host_t *host, int64_t now_ns) {
   char bytes[512];
   ssize_t got;
   while (host->agent_stderr >= 0 &&
          ((got = read(host->agent_stderr, bytes, sizeof bytes)) > 0 || (got < 0 && errno == EINTR))) {
-    while (got > 0 && (bytes[got - 1] == '\n' || bytes[got - 1] == '\r'))
-      got--;
-    const char *line = got > 0 ? memrchr(bytes, '\n', (size_t)got) : NULL;
-    line = line ? line + 1 : bytes;
-    if (got > 0 && host->state == STARTED)
-      ls_text_shown(line, (size_t)(bytes + got - line), host->last_line, sizeof host->last_line);
+    if (got > 0 && host->state == STARTED) keep_line(host, bytes, (size_t)got);
   }
   if (host->agent_stderr < 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) return;
   close(host->agent_stderr);
@@ -413,8 +422,10 @@ json_t *ls_hosts_fetch_process(ls_hosts_t *h, int rank) {
   snprintf(question, sizeof question, "process %d", rank);
   h->answer_bytes = 0;
   h->answer = open_memstream(&text, &size);
-  ask(h, host, question, process_limit_ns);
-  if (h->answer) fclose(h->answer);
+  if (h->answer) { /* else memory is short, and nobody could keep what the host says */
+    ask(h, host, question, process_limit_ns);
+    fclose(h->answer);
+  }
   h->answer = NULL;
   json_t *answer = text ? json_loadb(text, size, 0, NULL) : NULL;
   free(text);

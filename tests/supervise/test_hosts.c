@@ -160,6 +160,24 @@ static void a_host_whose_shell_ends_before_its_last_lines_come_is_not_lost(void 
   assert_true(ls_hosts_lost(hosts, &fault));
 }
 
+static int begin_complaining(void **state) {
+  spec.remote_shell = "sh -c printf${IFS}earlier\\\\nssh:the_cause%0700d\\\\n>&2";
+  const int failed = begin(state);
+  spec.remote_shell = "sh -c cat";
+  return failed;
+}
+
+/* Such a line comes in several parts, of which the last one was reported. */
+static void the_last_line_of_a_shell_is_reported_from_its_beginning(void **state) {
+  ls_fault_t fault;
+  (void)state;
+  while (wait(NULL) > 0) {
+  }
+  ls_hosts_serve(hosts, ls_clock_ns());
+  assert_true(ls_hosts_lost(hosts, &fault));
+  assert_non_null(strstr(fault.words, "its agent has ended: ssh:the_cause0000"));
+}
+
 /* The next one that has come; "": none. */
 static const char *question_to(int host) {
   const char *message = "beat";
@@ -360,6 +378,8 @@ int main(void) {
                                       end),
       cmocka_unit_test_setup_teardown(a_host_that_answers_too_late_or_never_spoils_no_later_question, begin,
                                       end),
+      cmocka_unit_test_setup_teardown(the_last_line_of_a_shell_is_reported_from_its_beginning,
+                                      begin_complaining, end),
       cmocka_unit_test_setup_teardown(a_host_whose_shell_ends_before_its_last_lines_come_is_not_lost,
                                       begin_ended, end),
       cmocka_unit_test_setup_teardown(many_hosts_are_not_limited_by_the_number_of_open_files,
