@@ -113,10 +113,11 @@ fi
 
 # One GPU twice: two ranks and NCCL all the same.
 if [ "$gpus" = 1 ] && [ -f "$dir/data/images-idx3-ubyte.gz" ]; then
-  export NCCL_SOCKET_IFNAME=lo LD_PRELOAD="$dir/lib/libranks_apart.so"
-  # shellcheck disable=SC2086
-  train mnist-shared 2 cuda 02-mnist.yaml $mnist --set train.steps=63 --set train.epochs=0
-  unset LD_PRELOAD NCCL_SOCKET_IFNAME
+  ( # the caller's own settings stay
+    export NCCL_SOCKET_IFNAME=lo LD_PRELOAD="$dir/lib/libranks_apart.so${LD_PRELOAD:+:$LD_PRELOAD}"
+    # shellcheck disable=SC2086
+    train mnist-shared 2 cuda 02-mnist.yaml $mnist --set train.steps=63 --set train.epochs=0
+  ) || failed=1
   near mnist-shared mnist-ref-63 train_loss 1e-3
   near mnist-shared mnist-ref-63 val_loss 1e-3
 fi
