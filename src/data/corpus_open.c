@@ -170,8 +170,9 @@ static ls_status_t check_numbers(reader_t *r, const ls_corpus_file_t *f) {
   int64_t at = first_beyond(f, dtype, (uint32_t)limit);
   if (at == f->count) return LS_OK;
   const char *place = (const char *)f->tokens + (size_t)at * one;
-  int32_t token = 0;
-  memcpy(&token, place, one);
+  const int32_t token = dtype == LS_U16   ? ((const uint16_t *)f->tokens)[at]
+                        : dtype == LS_I32 ? ((const int32_t *)f->tokens)[at]
+                                          : ((const uint8_t *)f->tokens)[at];
   return ls_fail(r->ctx, LS_ERR_DATA,
                  "%s: token %" PRId64 " (from 0; byte offset %zu) is %" PRId32
                  ", but the model's %s has %" PRId64 " unit%s: tokens are 0 to %" PRId64,

@@ -155,9 +155,8 @@ ls_status_t ls_csv_columns_look(const ls_csv_scan_t *scan, ls_csv_columns_t *t,
   int64_t left = 0;
   for (int64_t i = 0; i < t->count; i++)
     left += t->column[i].look;
-  while (left > 0 && !ls_csv_scan_done(&rows))
-    for (int64_t i = 0; i == 0 || !cell.last;
-         i++) { /* rows of other lengths are refused where they are read */
+  while (left > 0 && !ls_csv_scan_done(&rows)) /* rows of other lengths are refused where they are read */
+    for (int64_t i = 0; i == 0 || !cell.last; i++) {
       ls_status_t status = ls_csv_scan_cell(&rows, &cell);
       if (status != LS_OK) return status;
       ls_csv_column_t *c = i < t->count ? &t->column[i] : NULL;
