@@ -241,7 +241,7 @@ typedef struct {
 ls_status_t cli_file_spares(ls_ctx_t *ctx, const char *path, const cli_input_t *inputs,
                             const ls_config_t *config);
 /* For a result that is written long after the start: LS_ERR_IO, naming the flag, if `path` is a folder, or lies in none that
- * can be written. */
+ * can be written. What is written in its place (a link, a device, an open file) has to be writable itself. Changes nothing. */
 ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path);
 
 /* output.c */
