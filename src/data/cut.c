@@ -38,12 +38,14 @@ static const struct {
   const char *type, *option; /* of which option, if it is set */
   const char *pattern, *behaviour;
   bool inverts;
+  bool chooses; /* the file may give another behaviour */
 } cuts[] = {
     {"ByteLevel", "use_regex",
      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "Isolated"},
     {"Digits", "individual_digits", "\\p{N}", "Isolated"},
     {"Digits", NULL, "\\p{N}+", "Isolated"},
-    {"Punctuation", NULL, "[" PUNCTUATION_MORE "]|\\p{P}(?<!" PUNCTUATION_LATER ")", "Isolated"},
+    {"Punctuation", NULL, "[" PUNCTUATION_MORE "]|\\p{P}(?<!" PUNCTUATION_LATER ")", "Isolated",
+     .chooses = true},
     {"BertPreTokenizer", NULL,
      "(?:[^\\s\\p{P}" PUNCTUATION_MORE "]++|" PUNCTUATION_LATER ")++|[\\p{P}" PUNCTUATION_MORE "]", "Removed",
      true},
@@ -85,7 +87,7 @@ static ls_status_t add_stage(ls_cut_t *c, const char *pattern, const char *behav
     return unsupported(c, "pre_tokenizer", "a sequence of more than 8 cuts");
   ls_cut_stage_t *s = &c->stage[c->stages];
   *s = (ls_cut_stage_t){NULL, behaviours[row].joins, behaviours[row].drops, inverts};
-  ls_status_t status = ls_pattern_open(c->ctx, c->owner, pattern, &s->pattern);
+  ls_status_t status = ls_pattern_open(c->ctx, c->owner, "pre_tokenizer", pattern, &s->pattern);
   if (status == LS_OK) c->stages++;
   return status;
 }
@@ -105,8 +107,9 @@ static ls_status_t read_pattern(const ls_cut_t *c, const char *what, const json_
   const json_t *given = json_object_get(one, "pattern");
   const char *regex = text_of(given, "Regex"), *plain = text_of(given, "String");
   char name[32];
-  snprintf(name, sizeof name, "%.8s without a pattern", type_of(one));
-  if (!*regex && !*plain) return unsupported(c, what, name);
+  const bool two = json_object_size(given) > 1, none = !*regex && !*plain;
+  snprintf(name, sizeof name, "%.8s with%s", type_of(one), two ? " two patterns" : "out a pattern");
+  if (two || none) return unsupported(c, what, name);
   *pattern = *regex ? ls_strdup(c->ctx, regex) : plain_pattern(c->ctx, plain);
   return *pattern ? LS_OK : LS_ERR_MEMORY;
 }
@@ -122,7 +125,10 @@ static ls_status_t read_split(ls_cut_t *c, const json_t *one) {
 
 static ls_status_t read_delimiter(ls_cut_t *c, const json_t *one) {
   const char *delimiter = text_of(one, "delimiter");
-  if (!*delimiter) return unsupported(c, "pre_tokenizer", "CharDelimiterSplit without a delimiter");
+  size_t bytes = strlen(delimiter);
+  int32_t code;
+  if (bytes == 0 || ls_character(delimiter, bytes, &code) != bytes)
+    return unsupported(c, "pre_tokenizer", "CharDelimiterSplit without a delimiter of one character");
   char *pattern = plain_pattern(c->ctx, delimiter);
   ls_status_t status = pattern ? add_stage(c, pattern, "Removed", false) : LS_ERR_MEMORY;
   ls_free(pattern);
@@ -131,6 +137,8 @@ static ls_status_t read_delimiter(ls_cut_t *c, const json_t *one) {
 
 static ls_status_t read_replace(ls_cut_t *c, const json_t *one) {
   char *pattern = NULL;
+  if (!json_is_string(json_object_get(one, "content")))
+    return unsupported(c, "normalizer", "Replace without a content");
   ls_status_t status = read_pattern(c, "normalizer", one, &pattern);
   if (status == LS_OK) status = ls_normalizer_replace(&c->normalizer, pattern, text_of(one, "content"));
   ls_free(pattern);
@@ -161,7 +169,7 @@ static ls_status_t read_row(ls_cut_t *c, const json_t *one) {
         strcmp(cuts[i].type, "ByteLevel") == 0; /* the option, where a file does not have it */
     if (!is_type(one, cuts[i].type)) continue;
     if (cuts[i].option && !json_is_true(option) && !(by_default && !option)) continue;
-    const char *behaviour = text_of(one, "behavior");
+    const char *behaviour = cuts[i].chooses ? text_of(one, "behavior") : "";
     return add_stage(c, cuts[i].pattern, *behaviour ? behaviour : cuts[i].behaviour, cuts[i].inverts);
   }
   return is_type(one, "ByteLevel") ? LS_OK : unsupported(c, "pre_tokenizer", name_of(one));
@@ -173,13 +181,26 @@ static size_t count_of(const json_t *one, const char *list) {
   return one && !json_is_null(one);
 }
 
+/* `list`: what the members of a Sequence are called in this part of the file. */
+static ls_status_t check_list(const ls_cut_t *c, const char *part, const json_t *one, const char *list) {
+  char name[64];
+  if (!is_type(one, "Sequence") || json_is_array(json_object_get(one, list))) return LS_OK;
+  snprintf(name, sizeof name, "a Sequence without its %s", list);
+  return unsupported(c, part, name);
+}
+
 static const json_t *member_of(const json_t *one, const char *list, size_t i) {
   return is_type(one, "Sequence") ? json_array_get(json_object_get(one, list), i) : one;
 }
 
+/* Whether the pattern of a Split or Replace is this text and nothing else. */
+static bool matches(const json_t *one, const char *text) {
+  const json_t *pattern = json_object_get(one, "pattern");
+  return json_object_size(pattern) == 1 && strcmp(text_of(pattern, "String"), text) == 0;
+}
+
 static bool replaces(const json_t *one, const char *from, const char *to) {
-  return is_type(one, "Replace") && strcmp(text_of(json_object_get(one, "pattern"), "String"), from) == 0 &&
-         strcmp(text_of(one, "content"), to) == 0;
+  return is_type(one, "Replace") && matches(one, from) && strcmp(text_of(one, "content"), to) == 0;
 }
 
 static ls_status_t beside(const ls_cut_t *c, const char *what, const char *one, const char *other) {
@@ -189,10 +210,11 @@ static ls_status_t beside(const ls_cut_t *c, const char *what, const char *one, 
 }
 
 static ls_status_t read_normalizer(ls_cut_t *c, const json_t *normalizer) {
+  ls_status_t status = check_list(c, "normalizer", normalizer, "normalizers");
+  if (status != LS_OK) return status;
   for (size_t i = 0; i < count_of(normalizer, "normalizers"); i++) {
     const json_t *one = member_of(normalizer, "normalizers", i);
     bool known = true;
-    ls_status_t status = LS_OK;
     if (replaces(one, " ", BLANK) && !c->pieces)
       c->characters = c->replaces = true;
     else if (is_type(one, "Prepend") && strcmp(text_of(one, "prepend"), BLANK) == 0)
@@ -227,9 +249,7 @@ static ls_status_t read_cut(ls_cut_t *c, const json_t *one, bool first, bool las
     return read_metaspace(c, one, &c->prefix);
   }
   /* Replace has left none of the blanks at which Gemma's file cuts. */
-  if (c->characters && is_type(one, "Split") &&
-      strcmp(text_of(json_object_get(one, "pattern"), "String"), " ") == 0)
-    return LS_OK;
+  if (c->characters && is_type(one, "Split") && matches(one, " ")) return LS_OK;
   if (metaspace && c->normalizer.count > 0)
     return beside(c, "normalizer", c->normalizer.step[0].type, "Metaspace");
   if (c->characters || metaspace)
@@ -241,6 +261,8 @@ static ls_status_t read_cut(ls_cut_t *c, const json_t *one, bool first, bool las
 /* Of words of characters: whether the first blank goes. */
 static ls_status_t read_decoder(ls_cut_t *c, const json_t *decoder) {
   size_t count = count_of(decoder, "decoders");
+  ls_status_t status = check_list(c, "decoder", decoder, "decoders");
+  if (status != LS_OK) return status;
   if (count == 0) return unsupported(c, "decoder", "none");
   for (size_t i = 0; i < count; i++) {
     const json_t *one = member_of(decoder, "decoders", i);
@@ -249,8 +271,7 @@ static ls_status_t read_decoder(ls_cut_t *c, const json_t *decoder) {
                 strcmp(text_of(one, "content"), " ") == 0;
     if (is_type(one, "Metaspace")) {
       ls_prefix_t prefix;
-      ls_status_t status = read_metaspace(c, one, &prefix);
-      if (status != LS_OK) return status;
+      if ((status = read_metaspace(c, one, &prefix)) != LS_OK) return status;
       c->strips = prefix != LS_PREFIX_NONE;
     } else if (is_type(one, "Strip") && once)
       c->strips = true;
@@ -266,7 +287,8 @@ ls_status_t ls_cut_read(ls_cut_t *c, const json_t *root) {
   bool bytes = false;
   c->normalizer.ctx = c->ctx;
   c->normalizer.owner = c->owner;
-  ls_status_t status = read_normalizer(c, json_object_get(root, "normalizer"));
+  ls_status_t status = check_list(c, "pre_tokenizer", cut, "pretokenizers");
+  if (status == LS_OK) status = read_normalizer(c, json_object_get(root, "normalizer"));
   for (size_t i = 0; i < count && status == LS_OK; i++)
     status = read_cut(c, member_of(cut, "pretokenizers", i), i == 0, i + 1 == count, &bytes);
   if (status != LS_OK || c->pieces) return status;

@@ -215,18 +215,22 @@ static void rewrite(rewrite_t *r) {
 
 /* ---- PCRE2 ---- */
 
-static ls_status_t refuse(ls_ctx_t *ctx, const char *owner, const char *text, size_t at, const char *why) {
+/* Whose pattern it is. */
+typedef struct {
+  ls_ctx_t *ctx;
+  const char *owner, *part, *text;
+} whose_t;
+
+static ls_status_t refuse(const whose_t *w, size_t at, const char *why) {
   char name[512];
-  snprintf(name, sizeof name, "%s, from byte %zu of '%s'", why, at, LS_SHOWN(text));
-  return ls_fail(
-      ctx, LS_ERR_UNSUPPORTED,
-      "%s: its pre_tokenizer has a pattern with %s, which lockstep does not do. Another program can "
-      "make a token file, which data.tokens: u16 or i32 reads",
-      owner, name);
+  snprintf(name, sizeof name, "%s, from byte %zu of '%s'", why, at, LS_SHOWN(w->text));
+  return ls_fail(w->ctx, LS_ERR_UNSUPPORTED,
+                 "%s: its %s has a pattern with %s, which lockstep does not do. Another program can "
+                 "make a token file, which data.tokens: u16 or i32 reads",
+                 w->owner, w->part, name);
 }
 
-static ls_status_t compile(ls_ctx_t *ctx, const char *owner, const char *text, const char *written,
-                           ls_pattern_t *p) {
+static ls_status_t compile(const whose_t *w, const char *written, ls_pattern_t *p) {
   int error = 0;
   PCRE2_SIZE at = 0;
   uint32_t nothing = 0;
@@ -238,13 +242,13 @@ static ls_status_t compile(ls_ctx_t *ctx, const char *owner, const char *text, c
   pcre2_compile_context_free(how);
   if (!p->code && error != PCRE2_ERROR_HEAP_FAILED) {
     pcre2_get_error_message(error, (PCRE2_UCHAR *)p->why, sizeof p->why);
-    return refuse(ctx, owner, text, at, p->why);
+    return refuse(w, at, p->why);
   }
   if (p->code && pcre2_pattern_info(p->code, PCRE2_INFO_MATCHEMPTY, &nothing) == 0 && nothing)
-    return refuse(ctx, owner, text, 0, "a match of no characters");
+    return refuse(w, 0, "a match of no characters");
   p->match = p->code ? pcre2_match_data_create(1, NULL) : NULL;
   p->limits = p->match ? pcre2_match_context_create(NULL) : NULL;
-  if (!p->limits) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: the pattern of %s", owner);
+  if (!p->limits) return ls_fail(w->ctx, LS_ERR_MEMORY, "out of memory: the pattern of %s", w->owner);
   pcre2_set_match_limit(p->limits, STEPS_MAX);
   pcre2_set_heap_limit(p->limits, HEAP_KIB_MAX);
   /* Where memory may not hold new code, or there is no compiler for this CPU, the interpreter matches the same. */
@@ -254,17 +258,18 @@ static ls_status_t compile(ls_ctx_t *ctx, const char *owner, const char *text, c
   return LS_OK;
 }
 
-ls_status_t ls_pattern_open(ls_ctx_t *ctx, const char *owner, const char *text, ls_pattern_t **pattern) {
+ls_status_t ls_pattern_open(ls_ctx_t *ctx, const char *owner, const char *part, const char *text,
+                            ls_pattern_t **pattern) {
+  const whose_t w = {ctx, owner, part, text};
   size_t bytes = strlen(text);
-  if (bytes > PATTERN_BYTES_MAX) return refuse(ctx, owner, text, 0, "more than 16,384 bytes");
+  if (bytes > PATTERN_BYTES_MAX) return refuse(&w, 0, "more than 16,384 bytes");
   ls_pattern_t *p = ls_alloc(ctx, sizeof *p);
   char *written = p ? ls_alloc(ctx, GROWTH * bytes + 1) : NULL;
   rewrite_t r = {.at = text, .to = written};
   ls_status_t status = LS_ERR_MEMORY;
   if (written) {
     rewrite(&r);
-    status = r.why ? refuse(ctx, owner, text, (size_t)(r.at - text), r.why)
-                   : compile(ctx, owner, text, written, p);
+    status = r.why ? refuse(&w, (size_t)(r.at - text), r.why) : compile(&w, written, p);
   }
   ls_free(written);
   if (status == LS_OK)

@@ -7,9 +7,10 @@
 
 typedef struct ls_pattern ls_pattern_t;
 
-/* `owner`: the file, for messages. LS_ERR_UNSUPPORTED: a pattern that PCRE2 does not read, would read differently, or that
+/* `owner`: the file, and `part`: which of its members has the pattern, for messages. LS_ERR_UNSUPPORTED: a pattern that PCRE2 does not read, would read differently, or that
  * may match nothing; LS_ERR_MEMORY. */
-ls_status_t ls_pattern_open(ls_ctx_t *ctx, const char *owner, const char *text, ls_pattern_t **pattern);
+ls_status_t ls_pattern_open(ls_ctx_t *ctx, const char *owner, const char *part, const char *text,
+                            ls_pattern_t **pattern);
 void ls_pattern_close(ls_pattern_t *pattern);
 
 /* The first match in text[from .. size), which is UTF-8; it has at least one byte. *begin = *end = size: there is none.

@@ -173,7 +173,8 @@ static ls_status_t open_beside(ls_tokenizer_t *t, const ls_added_t *added) {
       [LS_BESIDE_WORD] = added->word, [LS_BESIDE_SPACE] = added->left || added->right};
   ls_status_t status = LS_OK;
   for (int i = 0; i < LS_BESIDE_KINDS && status == LS_OK; i++)
-    if (asks[i] && !t->beside[i]) status = ls_pattern_open(t->ctx, t->owner, patterns[i], &t->beside[i]);
+    if (asks[i] && !t->beside[i])
+      status = ls_pattern_open(t->ctx, t->owner, "added_tokens", patterns[i], &t->beside[i]);
   return status;
 }
 

@@ -75,7 +75,8 @@ static const unsigned char form_first[LS_UNICODE_EACH] = {
 static ls_status_t add_step(ls_normalizer_t *n, const char *pattern, ls_normalizer_step_t step) {
   if (n->count == LS_NORMALIZER_STEPS_MAX)
     return ls_tokenizer_unsupported(n->ctx, n->owner, "normalizer", "a sequence of more than 16 steps");
-  ls_status_t status = pattern ? ls_pattern_open(n->ctx, n->owner, pattern, &step.pattern) : LS_OK;
+  ls_status_t status =
+      pattern ? ls_pattern_open(n->ctx, n->owner, "normalizer", pattern, &step.pattern) : LS_OK;
   if (status == LS_OK) n->step[n->count++] = step;
   return status;
 }
@@ -136,16 +137,26 @@ static size_t seek(const char *text, size_t count, unsigned char first) {
   return at;
 }
 
+static ls_status_t grew(const ls_normalizer_t *n, const ls_normalizer_step_t *s, const ls_piece_t *p,
+                        size_t at) {
+  char what[512];
+  snprintf(what, sizeof what,
+           "with this match, %s in the normalizer of %s makes the text more than %d times as long", s->type,
+           LS_SHOWN(n->owner), GROWTH_MAX);
+  return ls_place_fail(n->ctx, p->file, p->text, ls_piece_place(p, at), LS_ERR_DATA, what);
+}
+
 static ls_status_t replace(const ls_normalizer_t *n, const ls_normalizer_step_t *s, const ls_piece_t *p,
                            size_t most, ls_bytes_t *to) {
   size_t length = strlen(s->to), begin, end = 0;
+  const size_t grows = s->around ? 2 * length : length;
   bool put = true;
   for (size_t at = 0; at < p->count && put; at = end) {
     const char *why = ls_pattern_find(s->pattern, p->bytes, p->count, at, &begin, &end);
     if (why) return ls_pattern_gave_up(n->ctx, n->owner, p, at, why);
     if (begin == p->count && at == 0) return LS_OK;
-    if (to->count > most)
-      return ls_pattern_gave_up(n->ctx, n->owner, p, at, "what it puts in takes more than 64 times the text");
+    size_t kept = (s->around ? end : begin) - at;
+    if (to->count + kept + (begin < end ? grows : 0) > most) return grew(n, s, p, begin);
     put = ls_bytes_put(to, p->bytes + at, begin - at) && (begin == end || ls_bytes_put(to, s->to, length));
     if (put && s->around && begin < end)
       put = ls_bytes_put(to, p->bytes + begin, end - begin) && ls_bytes_put(to, s->to, length);

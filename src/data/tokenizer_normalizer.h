@@ -34,7 +34,8 @@ ls_status_t ls_normalizer_add(ls_normalizer_t *normalizer, const json_t *one, bo
 ls_status_t ls_normalizer_replace(ls_normalizer_t *normalizer, const char *pattern, const char *to);
 void ls_normalizer_release(ls_normalizer_t *normalizer);
 
-/* *made (ls_free): *count bytes and a zero; NULL: the piece as it is. LS_ERR_MEMORY; LS_ERR_DATA: a pattern gave up;
+/* *made (ls_free): *count bytes and a zero; NULL: the piece as it is. LS_ERR_MEMORY; LS_ERR_DATA: a pattern gave up, or replacements make the
+ * text more than 64 times as long and 64 KiB;
  * LS_ERR_UNSUPPORTED: a build without utf8proc, and a character that a form could change. */
 ls_status_t ls_normalizer_run(const ls_normalizer_t *normalizer, const ls_piece_t *piece, char **made,
                               size_t *count);

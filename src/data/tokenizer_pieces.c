@@ -86,6 +86,8 @@ ls_status_t ls_tokenizer_pieces_write(ls_tokenizer_t *t, const json_t *decoder) 
   ls_status_t status = there ? take_text(t, "decoder", decoder, "prefix", "##", &prefix) : LS_OK;
   const json_t *cleans = json_object_get(decoder, "cleanup");
   const bool cleanup = there && !json_is_false(cleans);
+  if (status == LS_OK && there && cleans && !json_is_boolean(cleans))
+    return ls_fail(t->ctx, LS_ERR_DATA, "%s: its decoder's cleanup is neither true nor false", t->owner);
   t->first = status == LS_OK ? ls_arena_array(&t->arena, (size_t)t->size, sizeof *t->first) : NULL;
   if (status == LS_OK && !t->first) status = LS_ERR_MEMORY;
   for (int64_t i = 0; i < t->size && status == LS_OK; i++) {
