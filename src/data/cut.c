@@ -25,7 +25,8 @@ static const struct {
     {"Contiguous", GAP_GAP | MATCH_MATCH, false},
 };
 
-/* What Unicode 8 has as \p{P}, which is the version of the crate's table: \p{P}, but not where later versions alone have it. */
+/* What Unicode 8 has as \p{P}, which is the version of the crate's table: \p{P}, but not where later versions alone have it.
+ * No script in this tree makes or checks the ranges. */
 #define PUNCTUATION_MORE "!-/:-@\\[-`{-~\\x{166D}\\x{111C9}"
 #define PUNCTUATION_LATER                                                                                    \
   "[\\x{61D}\\x{9FD}-\\x{A7F}\\x{C77}-\\x{C8F}\\x{1B4E}\\x{1B4F}\\x{1B7D}-\\x{1B7F}\\x{2E43}-\\x{2E5F}"      \

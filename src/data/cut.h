@@ -47,8 +47,8 @@ typedef struct {
   size_t room_bytes;
 } ls_cut_t;
 
-/* Reads everything but the model, and for pieces the decoder. `cut` is zeroed but for ctx, owner and pieces. LS_ERR_UNSUPPORTED: what would give other tokens,
- * by its name; LS_ERR_DATA, LS_ERR_MEMORY. ls_cut_release in any case. */
+/* Reads everything but the model, and for pieces the decoder. `cut` is zeroed but for ctx, owner and pieces.
+ * LS_ERR_UNSUPPORTED: what would give other tokens, by its name; LS_ERR_DATA, LS_ERR_MEMORY. ls_cut_release in any case. */
 ls_status_t ls_cut_read(ls_cut_t *cut, const json_t *root);
 void ls_cut_release(ls_cut_t *cut);
 

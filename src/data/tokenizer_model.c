@@ -1,5 +1,5 @@
-/* The model of a tokenizer.json of Hugging Face: vocabulary, merges, added tokens; tokenizer_pieces.c has what is WordPiece's. What it asks for that is not done here is
- * refused by its name. */
+/* The model of a tokenizer.json of Hugging Face: vocabulary, merges, added tokens; tokenizer_pieces.c has what is WordPiece's.
+ * What it asks for that is not done here is refused by its name. */
 #include "data/characters.h"
 #include "data/tokenizer_parts.h"
 
@@ -168,7 +168,7 @@ static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab, const json_t *ad
 /* As Rust's regex has \w and \s. */
 static ls_status_t open_beside(ls_tokenizer_t *t, const ls_added_t *added) {
   static const char *const patterns[LS_BESIDE_KINDS] = {
-      [LS_BESIDE_WORD] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200C\\u200D]", [LS_BESIDE_SPACE] = "\\s"};
+      [LS_BESIDE_WORD] = "[" LS_CUT_WORD "]", [LS_BESIDE_SPACE] = "\\s"};
   const bool asks[LS_BESIDE_KINDS] = {
       [LS_BESIDE_WORD] = added->word, [LS_BESIDE_SPACE] = added->left || added->right};
   ls_status_t status = LS_OK;
@@ -344,6 +344,6 @@ ls_status_t ls_tokenizer_model(ls_tokenizer_t *t, const json_t *root) {
   if (status == LS_OK)
     status = t->cut.pieces ? ls_tokenizer_pieces_take(t, model, vocab) : take_bpe(t, model, vocab, added);
   if (status == LS_OK) status = take_added(t, vocab, added);
-  return status == LS_OK && t->cut.pieces ? ls_tokenizer_pieces_write(t, json_object_get(root, "decoder"))
+  return status == LS_OK && t->cut.pieces ? ls_tokenizer_pieces_texts(t, json_object_get(root, "decoder"))
                                           : status;
 }

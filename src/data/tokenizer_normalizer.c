@@ -11,7 +11,8 @@ enum { GROWTH_MAX = 64, GROWTH_BYTES = 64 << 10 };
 
 /* ---- rows ---- */
 
-/* Ranges that have \p{Mn} or \p{M} of later versions alone. */
+/* Ranges that have \p{Mn} or \p{M} of later versions alone. No script in this tree makes or checks
+ * them. */
 #define LATER_NONSPACING                                                                                     \
   "\\x{7FD}-\\x{7FF}\\x{897}-\\x{8E2}\\x{9FE}\\x{9FF}\\x{AFA}-\\x{AFF}\\x{B55}\\x{C04}-\\x{C3D}\\x{D00}"     \
   "\\x{D3B}-\\x{D3F}\\x{D81}-\\x{D8F}\\x{EBA}\\x{ECE}\\x{ECF}\\x{180F}-\\x{188F}\\x{1ABF}-\\x{1AEF}"         \

@@ -56,7 +56,7 @@ ls_status_t ls_tokenizer_put(ls_tokenizer_t *tokenizer, const char *text, size_t
 /* WordPiece: the options and the vocabulary, of which the numbers have been checked. LS_ERR_DATA, LS_ERR_MEMORY. */
 ls_status_t ls_tokenizer_pieces_take(ls_tokenizer_t *tokenizer, const json_t *model, json_t *vocab);
 /* WordPiece: the texts that all tokens give back, added ones too. LS_ERR_UNSUPPORTED, LS_ERR_DATA, LS_ERR_MEMORY. */
-ls_status_t ls_tokenizer_pieces_write(ls_tokenizer_t *tokenizer, const json_t *decoder);
+ls_status_t ls_tokenizer_pieces_texts(ls_tokenizer_t *tokenizer, const json_t *decoder);
 /* Reads a tokenizer.json's object. LS_ERR_UNSUPPORTED, LS_ERR_DATA, LS_ERR_MEMORY. */
 ls_status_t ls_tokenizer_model(ls_tokenizer_t *tokenizer, const json_t *root);
 

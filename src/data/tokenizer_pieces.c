@@ -56,7 +56,7 @@ ls_status_t ls_tokenizer_pieces_take(ls_tokenizer_t *t, const json_t *model, jso
 
 /* ---- back to text ---- */
 
-/* In place: no row makes a text longer. */
+/* In place: each row of `cleanups` is longer than what replaces it. */
 static void replace_all(char *text, const char *from, const char *to) {
   const size_t bytes = strlen(from);
   char *out = text;
@@ -68,8 +68,8 @@ static void replace_all(char *text, const char *from, const char *to) {
   *out = '\0';
 }
 
-static ls_status_t write_token(ls_tokenizer_t *t, const char *front, const char *text, bool cleanup,
-                               ls_token_t *to) {
+static ls_status_t make_text(ls_tokenizer_t *t, const char *front, const char *text, bool cleanup,
+                             ls_token_t *to) {
   char *written = ls_arena_printf(&t->arena, "%s%s", front, text);
   if (!written) return LS_ERR_MEMORY;
   for (int i = 0; i < LS_COUNT(cleanups) && cleanup; i++)
@@ -78,7 +78,7 @@ static ls_status_t write_token(ls_tokenizer_t *t, const char *front, const char 
   return LS_OK;
 }
 
-ls_status_t ls_tokenizer_pieces_write(ls_tokenizer_t *t, const json_t *decoder) {
+ls_status_t ls_tokenizer_pieces_texts(ls_tokenizer_t *t, const json_t *decoder) {
   const char *type = json_string_value(json_object_get(decoder, "type")), *prefix = NULL;
   const bool there = decoder && !json_is_null(decoder);
   if (there && (!type || strcmp(type, "WordPiece") != 0))
@@ -94,10 +94,10 @@ ls_status_t ls_tokenizer_pieces_write(ls_tokenizer_t *t, const json_t *decoder) 
     const char *text = t->token[i].text;
     if (!text) continue;
     const bool goes_on = prefix && strncmp(text, prefix, strlen(prefix)) == 0;
-    status = write_token(t, "", text, cleanup, &t->first[i]);
+    status = make_text(t, "", text, cleanup, &t->first[i]);
     if (status == LS_OK)
       status =
-          write_token(t, goes_on ? "" : " ", goes_on ? text + strlen(prefix) : text, cleanup, &t->token[i]);
+          make_text(t, goes_on ? "" : " ", goes_on ? text + strlen(prefix) : text, cleanup, &t->token[i]);
   }
   return status;
 }
