@@ -18,7 +18,7 @@ static inline uint8_t ls_int8_value(float x, float inverse, float zero) {
 }
 
 /* The weights of an output, and their sum. Returns the scale. Magnitudes are compared as integers, which compilers turn
- * into vectors. Weights count as 0 if none is above 127 * FLT_MIN, so the scale is normal; if one is not finite, neither is it. */
+ * into vectors. If none is above 127 * FLT_MIN, all count as 0; if one is not finite, neither is the scale. */
 static inline float ls_int8_row(const float *w, int64_t count, int8_t *q, int32_t *sum) {
   int32_t bits = 0, all = 0;
   float most;
