@@ -305,6 +305,13 @@ void ls_cut_release(ls_cut_t *c) {
   ls_free(c->room);
 }
 
+bool ls_cut_takes_any(const ls_cut_t *c) {
+  bool any = c->normalizer.count == 0;
+  for (int i = 0; i < c->stages; i++)
+    any &= ls_pattern_takes_any(c->stage[i].pattern);
+  return any;
+}
+
 /* ---- normalizing ---- */
 
 ls_status_t ls_cut_normalize(const ls_cut_t *c, const ls_piece_t *p, char **made, size_t *count) {

@@ -52,6 +52,9 @@ typedef struct {
 ls_status_t ls_cut_read(ls_cut_t *cut, const json_t *root);
 void ls_cut_release(ls_cut_t *cut);
 
+/* Whether pieces may be no UTF-8: there is no normalizer, and every pattern takes them. Words may then be none either. */
+bool ls_cut_takes_any(const ls_cut_t *cut);
+
 /* What the normalizer makes of a piece, Prepend included. *made (ls_free): *count bytes and a zero; NULL: the piece as it is.
  * Errors: see ls_normalizer_run. */
 ls_status_t ls_cut_normalize(const ls_cut_t *cut, const ls_piece_t *piece, char **made, size_t *count);

@@ -236,9 +236,10 @@ static ls_status_t compile(const whose_t *w, const char *written, ls_pattern_t *
   uint32_t nothing = 0;
   pcre2_compile_context *how = pcre2_compile_context_create(NULL);
   if (how) pcre2_set_newline(how, PCRE2_NEWLINE_LF);
-  p->code =
-      pcre2_compile((PCRE2_SPTR)written, PCRE2_ZERO_TERMINATED,
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, how);
+  p->code = pcre2_compile((PCRE2_SPTR)written, PCRE2_ZERO_TERMINATED,
+                          PCRE2_MATCH_INVALID_UTF | PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE |
+                              PCRE2_NEVER_BACKSLASH_C,
+                          &error, &at, how);
   pcre2_compile_context_free(how);
   if (!p->code && error != PCRE2_ERROR_HEAP_FAILED) {
     pcre2_get_error_message(error, (PCRE2_UCHAR *)p->why, sizeof p->why);
@@ -288,14 +289,17 @@ void ls_pattern_close(ls_pattern_t *p) {
   ls_free(p);
 }
 
+bool ls_pattern_takes_any(const ls_pattern_t *pattern) {
+  return pattern->stack != NULL;
+}
+
 const char *ls_pattern_find(ls_pattern_t *p, const char *text, size_t size, size_t from, size_t *begin,
                             size_t *end) {
   /* The compiled pattern is called at once, where there is one: pcre2_match would check its arguments for each word. */
   int found = (p->stack ? pcre2_jit_match : pcre2_match)(
       p->code, (PCRE2_SPTR)text, size, from, p->stack ? 0 : PCRE2_NO_UTF_CHECK, p->match, p->limits);
   if (found == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter takes memory as it needs it */
-    found = pcre2_match(p->code, (PCRE2_SPTR)text, size, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, p->match,
-                        p->limits);
+    found = pcre2_match(p->code, (PCRE2_SPTR)text, size, from, PCRE2_NO_JIT, p->match, p->limits);
   *begin = *end = size;
   if (found == PCRE2_ERROR_NOMATCH) return NULL;
   if (found < 0) {

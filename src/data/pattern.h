@@ -7,13 +7,15 @@
 
 typedef struct ls_pattern ls_pattern_t;
 
-/* `owner`: the file, and `part`: which of its members has the pattern, for messages. LS_ERR_UNSUPPORTED: a pattern that PCRE2 does not read, would read differently, or that
- * may match nothing; LS_ERR_MEMORY. */
+/* `owner`: the file, and `part`: which of its members has the pattern, for messages. LS_ERR_UNSUPPORTED: a pattern that PCRE2
+ * does not read, would read differently, or that may match nothing; LS_ERR_MEMORY. */
 ls_status_t ls_pattern_open(ls_ctx_t *ctx, const char *owner, const char *part, const char *text,
                             ls_pattern_t **pattern);
 void ls_pattern_close(ls_pattern_t *pattern);
 
-/* The first match in text[from .. size), which is UTF-8; it has at least one byte. *begin = *end = size: there is none.
+/* Whether it may search a text that is no UTF-8, in which nothing matches there: where PCRE2 has compiled it for this processor. */
+bool ls_pattern_takes_any(const ls_pattern_t *pattern);
+/* The first match in text[from .. size), UTF-8 unless ls_pattern_takes_any; it has at least one byte. *begin = *end = size: there is none.
  * Returns NULL, or why the search gave up (a limit on its steps or memory), borrowed until the next call. */
 const char *ls_pattern_find(ls_pattern_t *pattern, const char *text, size_t size, size_t from, size_t *begin,
                             size_t *end);

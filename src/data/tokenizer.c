@@ -224,10 +224,14 @@ static ls_status_t encode_normalized(run_t *run, const ls_piece_t *piece) {
   return status;
 }
 
-/* The text may be a mapped file, which others can overwrite at any time. Patterns and Unicode's forms need text that stays
- * UTF-8, so what they read is a copy, checked once more. */
-static ls_status_t encode_copy(run_t *run, const ls_piece_t *piece) {
+/* The text may be a mapped file, which others can overwrite at any time. What needs text that stays UTF-8 reads a copy,
+ * checked once more; what does not may have left out what was none. */
+static ls_status_t encode_part(run_t *run, const ls_piece_t *piece) {
   if (piece->count == 0) return LS_OK;
+  if (ls_cut_takes_any(&run->tokenizer->cut)) {
+    ls_status_t done = encode_normalized(run, piece);
+    return done == LS_OK ? check_utf8(run, piece, piece->bytes) : done;
+  }
   char *copy = ls_alloc(run->tokenizer->ctx, piece->count);
   if (!copy) return LS_ERR_MEMORY;
   memcpy(copy, piece->bytes, piece->count);
@@ -290,7 +294,7 @@ static ls_status_t encode_piece(run_t *run, int list, const ls_piece_t *piece) {
     part.bytes += at;
     part.at += at;
     part.count = begin > at ? begin - at : 0;
-    status = list == LS_ADDED_RAW ? encode_copy(run, &part) : encode_piece(run, list + 1, &part);
+    status = list == LS_ADDED_RAW ? encode_part(run, &part) : encode_piece(run, list + 1, &part);
     if (status == LS_OK && added) run->put(run->user, added->token);
     at = end;
   }

@@ -580,7 +580,9 @@ static void a_text_that_is_overwritten_meanwhile_has_an_end(void **state) {
       {FIRST "\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, ", 9, 16, 0xff, 3, "f:1:10: this is not"},
       {FIRST BERT, 0, 16, 0xff, 3, "f:1:9: this is not UTF-8"},
       {FIRST BERT, 0, 13, 0x80, 3, "f:1:9: this is not UTF-8"},
-      {"\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, ", 0, 16, 0xff, 5, NULL},
+      {"\"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, ", 0, 16, 0xff, 2, "f:1:1: this is not UTF-8"},
+      {"\"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}, ", 0, 16,
+       0xff, 5, NULL},
   };
   said_t said;
   said_open(&said);
