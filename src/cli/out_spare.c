@@ -113,10 +113,10 @@ ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path)
   char *dir = ls_path_parent(ctx, path);
   struct stat there, itself;
   /* A device or an open file (/dev/fd/3) is not replaced by a new file beside it. */
-  const bool in_place = stat(path, &there) == 0 && lstat(path, &itself) == 0 &&
-                        (S_ISLNK(itself.st_mode) || !S_ISREG(there.st_mode));
+  const bool exists = stat(path, &there) == 0 && lstat(path, &itself) == 0,
+             in_place = exists && (S_ISLNK(itself.st_mode) || !S_ISREG(there.st_mode));
   ls_status_t status = dir ? LS_OK : LS_ERR_MEMORY;
-  if (dir && stat(path, &there) == 0 && S_ISDIR(there.st_mode))
+  if (dir && exists && S_ISDIR(there.st_mode))
     status = ls_fail(ctx, LS_ERR_IO, "%s: %s is a folder; a file is needed", flag, path);
   else if (dir && in_place && access(path, W_OK) != 0)
     status = ls_fail(ctx, LS_ERR_IO, "%s: %s cannot be written: %s", flag, path, strerror(errno));

@@ -17,8 +17,7 @@ struct ls_batch_work {
 ls_picture_t ls_augment_part(const ls_picture_t *picture, double least, uint64_t seed, uint64_t position);
 
 /* Copies one image of `augment`'s size, with its random shift and flip if `drawn`. Rows of `from` are `stride` bytes
- * apart. What a shift brings in is 0: all of the sample, if
- * the shift is as wide as the image. */
+ * apart. What a shift brings in is 0: all of the sample, if the shift is as wide as the image. */
 void ls_augment_copy(const ls_augment_t *augment, bool drawn, uint64_t seed, uint64_t position,
                      const void *from, size_t stride, void *to);
 

@@ -113,9 +113,8 @@ ls_status_t ls_dataset_augment(ls_ctx_t *ctx, const ls_data_config_t *config, co
   return ls_augment_set(ctx, config, &x, &d->augment);
 }
 
-/* Rows are pictures, from which samples will be made: *row is what they are, not what the model wants. */
-static ls_status_t take_rows(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
-                             const ls_source_t *r, ls_data_want_t *row, ls_dataset_t *d) {
+ls_status_t ls_dataset_pictures(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                                const ls_source_t *r, ls_data_want_t *row, ls_dataset_t *d) {
   row->inputs = r->features.cols;
   row->x = r->features.row;
   return ls_images_array(ctx, config, want, r->feature_name, &r->features.row, d);
@@ -132,7 +131,7 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   if (windows) row.inputs = r->features.cols;
   if (windows) given.inputs /= config->window;
   const bool pictures = ls_data_pictures(config);
-  if (status == LS_OK && pictures) status = take_rows(ctx, config, want, r, &row, d);
+  if (status == LS_OK && pictures) status = ls_dataset_pictures(ctx, config, want, r, &row, d);
   if (status == LS_OK) status = ls_targets_check(ctx, &row, r);
   if (status == LS_OK && ls_data_validation_files(config)) status = add_validation(ctx, config, &row, r, d);
   if (status != LS_OK) return status;

@@ -174,11 +174,8 @@ ls_status_t ls_mapped_build(ls_ctx_t *ctx, const ls_data_config_t *config, const
   ls_source_t held_out = {0};
   ls_status_t status = read_mapped(ctx, config, want, norm, r, &held_out, d);
   d->sample.x = r->features.row;
-  if (status == LS_OK && ls_data_pictures(config)) {
-    row.inputs = r->features.cols;
-    row.x = r->features.row;
-    status = ls_images_array(ctx, config, want, r->feature_name, &r->features.row, d);
-  }
+  if (status == LS_OK && ls_data_pictures(config))
+    status = ls_dataset_pictures(ctx, config, want, r, &row, d);
   if (status == LS_OK) status = join_mapped(ctx, &row, r, &held_out, d);
   ls_matrix_release(&held_out.targets);
   if (status != LS_OK) return status;

@@ -65,6 +65,10 @@ ls_status_t ls_augment_set(ls_ctx_t *ctx, const ls_data_config_t *config, const 
 /* The same for a dataset whose samples have the model's dimensions (`want`), and a dtype of their own. */
 ls_status_t ls_dataset_augment(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                ls_dataset_t *dataset);
+/* Rows are pictures, from which samples will be made: *row is what they are, not what the model wants. Errors: see
+ * ls_images_array. */
+ls_status_t ls_dataset_pictures(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
+                                const ls_source_t *source, ls_data_want_t *row, ls_dataset_t *dataset);
 
 /* One mean and scale for all values, which the device applies. */
 static inline void ls_dataset_one_unit(ls_dataset_t *dataset, float mean, float scale) {

@@ -15,8 +15,8 @@ void ls_pattern_close(ls_pattern_t *pattern);
 
 /* Whether it may search a text that is no UTF-8, in which nothing matches there: where PCRE2 has compiled it for this processor. */
 bool ls_pattern_takes_any(const ls_pattern_t *pattern);
-/* The first match in text[from .. size), UTF-8 unless ls_pattern_takes_any; it has at least one byte. *begin = *end = size: there is none.
- * Returns NULL, or why the search gave up (a limit on its steps or memory), borrowed until the next call. */
+/* The first match in text[from .. size), UTF-8 unless ls_pattern_takes_any; it has at least one byte. *begin = *end = size: there
+ * is none. Returns NULL, or why the search gave up (a limit on its steps or memory), borrowed until the next call. */
 const char *ls_pattern_find(ls_pattern_t *pattern, const char *text, size_t size, size_t from, size_t *begin,
                             size_t *end);
 
