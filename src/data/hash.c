@@ -12,7 +12,7 @@ enum { HASHED_BYTES_MAX = 64 << 20 /* takes about 10 ms; larger data are sampled
 static uint64_t add_features(uint64_t hash, const ls_dataset_t *d, int64_t row) {
   float block[BLOCK];
   XXH3_state_t state;
-  XXH3_INITSTATE(&state)
+  XXH3_INITSTATE(&state);
   XXH3_64bits_reset_withSeed(&state, hash);
   for (int64_t first = 0; first < d->inputs; first += BLOCK) {
     int64_t count = d->inputs - first < BLOCK ? d->inputs - first : BLOCK;
