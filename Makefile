@@ -7,10 +7,14 @@ BUILD := build/$(PRESET)
 # Warnings are errors in CI; the developers' presets ask for it themselves.
 STRICT := $(if $(filter true 1,$(CI)),-DLS_WERROR=ON)
 
-.PHONY: help setup build test fuzz demo install clean format
+# What is built: the product (all), its program alone (program), with what the tests need (tests, tests_all).
+TARGETS := all
+
+.PHONY: help setup build test test-all fuzz demo install clean format
 help:
-	@echo "make demo     set up, build; then probe, plan, train, bench and report on this machine (two minutes)"
-	@echo "make test     set up, build, run the whole test suite"
+	@echo "make demo     set up, build the program; then probe, plan, train, bench and report on this machine"
+	@echo "make test     set up, build, run the test suite"
+	@echo "make test-all set up, build, run the tests that make test leaves out: they need minutes, a browser, other hosts"
 	@echo "make fuzz     set up, build, fuzz every parser of outside data for a minute (the tests do for a second)"
 	@echo "make build    build the preset PRESET=$(PRESET) (release, dev, debug, asan, tsan, clang, cuda)"
 	@echo "make install  install the build under PREFIX (default /usr/local)"
@@ -23,17 +27,24 @@ setup:
 build: setup
 	@echo "build: $(BUILD)"
 	@cmake --preset $(PRESET) $(STRICT) >$(if $(V),/dev/stdout,/dev/null)
-	@cmake --build $(BUILD) -- -j $(CORES) $(if $(V),-v,--quiet)
+	@cmake --build $(BUILD) --target $(TARGETS) -- -j $(CORES) $(if $(V),-v,--quiet)
 
 # One test more than there are cores: some wait for deadlines, signals or files. SERIAL ones are alone all the same.
+CTEST = ctest --test-dir $(BUILD) -j $$(($(CORES) + 1)) --output-on-failure --no-tests=error
+test: TARGETS := all tests
 test: build
-	@ctest --test-dir $(BUILD) -j $$(($(CORES) + 1)) --output-on-failure --no-tests=error
+	@$(CTEST) -LE '^all$$'
 
+test-all: TARGETS := all tests_all
+test-all: build
+	@$(CTEST) -L '^all$$'
+
+fuzz: TARGETS := tests_all
 fuzz: build
 	@LOCKSTEP_FUZZ_SECONDS=60 ctest --test-dir $(BUILD) -j $(CORES) -L fuzz --output-on-failure --no-tests=error
 
 demo:
-	@start=$$(date +%s); $(MAKE) --no-print-directory build && scripts/demo.sh $(BUILD)/bin/lockstep && \
+	@start=$$(date +%s); $(MAKE) --no-print-directory build TARGETS=program && scripts/demo.sh $(BUILD)/bin/lockstep && \
 	  echo "demo: with set-up and build $$(($$(date +%s) - start)) s"
 
 install: build

@@ -44,6 +44,19 @@ function(ls_time_limit seconds)
   set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${limit} COST ${seconds})
 endfunction()
 
+# ls_all(NAME ...): tests, and programs, that `make test` leaves to `make test-all`, because they need minutes or what most
+# machines lack (a browser, other hosts, empty systems). Such a test has the label "all".
+function(ls_all)
+  foreach(name ${ARGN})
+    if(TEST ${name})
+      set_property(TEST ${name} APPEND PROPERTY LABELS all)
+    endif()
+    if(TARGET ${name})
+      set_target_properties(${name} PROPERTIES LS_ALL ON)
+    endif()
+  endforeach()
+endfunction()
+
 # What tests tell the thread sanitizer: which reports are not ours, and not to wait a second at the end of each process.
 set(LS_TSAN_OPTIONS
   "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.supp:print_suppressions=0:atexit_sleep_ms=0")
@@ -54,12 +67,12 @@ set(LS_MPI_TEST_ENVIRONMENT
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/lsan.supp:print_suppressions=0"
   "${LS_TSAN_OPTIONS}")
 
-# ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [NO_CTEST])
+# ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [ALL] [NO_CTEST])
 #   One test program, one process, with a time limit, linked with the objects of the named modules and all
 #   modules below them (so that file-crossing but not exported functions can be tested). `ctest -j` runs nothing beside a
-#   SERIAL one: it measures times, and what it decides may depend on them.
+#   SERIAL one: it measures times, and what it decides may depend on them. ALL: see ls_all.
 function(ls_test name)
-  cmake_parse_arguments(T "NO_CTEST;SERIAL" "TIMEOUT" "SOURCES;MODULES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(T "NO_CTEST;SERIAL;ALL" "TIMEOUT" "SOURCES;MODULES;LINK;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 60)
   endif()
@@ -77,14 +90,17 @@ function(ls_test name)
     set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 RUN_SERIAL ${T_SERIAL}
       ENVIRONMENT "${LS_TSAN_OPTIONS}")
   endif()
+  if(T_ALL)
+    ls_all(${name})
+  endif()
 endfunction()
 
-# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [SERIAL])
+# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [SERIAL] [ALL])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources. It runs on
 #   the CPU, also where there is a GPU; what a GPU does is tested in tests/cuda, and what any device that captures its steps
 #   does, by a stand-in for one (tests/program/stand_in.c).
 function(ls_program_test name)
-  cmake_parse_arguments(T "SERIAL" "SCRIPT;TIMEOUT;PROGRAM" "LABELS" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;ALL" "SCRIPT;TIMEOUT;PROGRAM" "LABELS" ${ARGN})
   if(NOT T_PROGRAM)
     set(T_PROGRAM lockstep_cli)
   endif()
@@ -95,4 +111,7 @@ function(ls_program_test name)
   ls_time_limit(${T_TIMEOUT} ${name})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}" RUN_SERIAL ${T_SERIAL}
     ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none;LOCKSTEP_TEST_TIME=${LS_TEST_TIME}")
+  if(T_ALL)
+    ls_all(${name})
+  endif()
 endfunction()
