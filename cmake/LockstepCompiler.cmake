@@ -12,7 +12,7 @@ target_compile_options(ls_flags INTERFACE
 target_compile_definitions(ls_flags INTERFACE _GNU_SOURCE)
 target_include_directories(ls_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+  "$<BUILD_INTERFACE:${LS_WINGS}>")
 if(LS_SANITIZE)
   add_compile_options(-fsanitize=${LS_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${LS_SANITIZE})

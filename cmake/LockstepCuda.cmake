@@ -72,7 +72,7 @@ function(ls_cuda_objects out)
       COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ccbin ${LS_CUDA_HOST_COMPILER} -std=c++17 -O3
               ${LS_CUDA_GENCODE}
               -Xcompiler=-fPIC,-fvisibility=hidden,-fno-exceptions,-Wall,-Wextra,-Wno-missing-field-initializers $<$<BOOL:${LS_WERROR}>:-Werror=all-warnings> -lineinfo
-              -I ${PROJECT_SOURCE_DIR}/src -I ${PROJECT_SOURCE_DIR}/include -MD -MF ${object}.d -MT ${object} -c ${input} -o ${object}
+              -I ${PROJECT_SOURCE_DIR}/src/core -I ${PROJECT_SOURCE_DIR}/include -MD -MF ${object}.d -MT ${object} -c ${input} -o ${object}
       DEPENDS ${input}
       DEPFILE ${object}.d
       COMMENT "nvcc ${name}.cu"

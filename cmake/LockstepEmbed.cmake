@@ -1,4 +1,4 @@
-# The files of the page that `lockstep monitor --web` serves, as a C file (src/monitor/web.h). Run at build time:
+# The files of the page that `lockstep monitor --web` serves, as a C file (src/live/monitor/web.h). Run at build time:
 #   cmake -DOUT=FILE -DFILES="NAME=PATH;..." -P LockstepEmbed.cmake
 # Several paths with one NAME (joined by "|") are put one behind the other.
 set(types html=text/html css=text/css js=text/javascript)

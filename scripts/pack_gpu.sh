@@ -10,7 +10,7 @@ build=build/gpu
 out=carry
 data=${LOCKSTEP_DATA:-../shared/data}
 programs="bin/lockstep tests/graph/test_ops_compare tests/graph/bench_ops tests/cuda/test_cuda_backend tests/schedule/test_schedule_collectives
-  src/device/cuda/bench_cuda_matmul"
+  src/core/device/cuda/bench_cuda_matmul"
 there='^lib((c|m|z|gcc_s|stdc[+][+])[.]so|gomp|gfortran|quadmath|mpi|open-|hwloc|event|udev|openblas|blas|lapack|cuda|cublas|nccl)'
 
 cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLS_CUDA=ON -DDNNL_LIBRARY=OFF \

@@ -39,7 +39,7 @@ npm_packages() {
   echo "setup: no $2, because npm or its registry is missing: $4"
 }
 npm_all() {
-  npm_packages src/monitor/web uplot 20000 "the page of monitor --web draws its curves plainly"
+  npm_packages src/live/monitor/web uplot 20000 "the page of monitor --web draws its curves plainly"
   [ $all = 0 ] || npm_packages tests/program onnxruntime-node 60000 "exported ONNX files are not run"
 }
 

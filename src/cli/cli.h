@@ -185,7 +185,7 @@ ls_status_t cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_
                             const char **agent);
 int cli_hosts_exec(ls_ctx_t *ctx, char **argv);
 
-/* supervise.c: trains under supervision (src/supervise), with the lives of the run as children, and exits with the
+/* supervise.c: trains under supervision (src/live/supervise), with the lives of the run as children, and exits with the
  * run's code, or LS_SUPERVISE_AGAIN. Without monitor.dir the run shows itself in CLI_MONITOR_NAME of its checkpoint
  * directory. Returns only a refusal. */
 #define CLI_MONITOR_NAME "monitor"

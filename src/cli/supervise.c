@@ -1,4 +1,4 @@
-/* lockstep train --supervise: the command line of a run's lives, signals and streams; the rest is src/supervise. */
+/* lockstep train --supervise: the command line of a run's lives, signals and streams; the rest is src/live/supervise. */
 #include "supervise/supervise.h"
 #include "cli/cli.h"
 #include "cli/stop.h"

@@ -6,7 +6,7 @@ source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" && cat "$work/out" && exit 1; }
-mkdir -p "$work/bin" "$work/tree/scripts" "$work/tree/src/monitor/web" "$work/tree/tests/program"
+mkdir -p "$work/bin" "$work/tree/scripts" "$work/tree/src/live/monitor/web" "$work/tree/tests/program"
 cp "$source/scripts/setup.sh" "$work/tree/scripts/"
 : >"$work/installed" >"$work/out"
 for tool in sh env dirname grep mktemp rm cat mkdir cp; do ln -s "$(command -v $tool)" "$work/bin/$tool"; done
@@ -37,7 +37,7 @@ run
 grep -q 'uplot' "$work/out" || fail "the loss without npm is not said"
 run --all
 [ -d "$work/tree/tests/program/node_modules/onnxruntime-node" ] || fail "onnxruntime-node was not taken from npm"
-[ -d "$work/tree/src/monitor/web/node_modules/uplot" ] || fail "uplot was not taken from npm"
+[ -d "$work/tree/src/live/monitor/web/node_modules/uplot" ] || fail "uplot was not taken from npm"
 run --all
 [ "$(cat "$work/out")" = 'setup: all packages are installed' ] || fail "the second run does something"
 echo "setup: ok"

@@ -30,31 +30,31 @@ allowed() {
 }
 
 upward() {
-  for folder in */; do
-    folder=${folder%/}
+  for path in core/*/ learn/*/ foresee/*/ live/*/ cli/; do
+    path=${path%/} folder=$(basename "$path")
     list=$(allowed "$folder")
-    if [ "$list" = unknown ]; then echo "src/$folder is not in the table of tests/layers/check_layers.sh"; fi
-    grep -rnoE --include='*.[ch]' --include='*.cu' --include='*.cuh' '^ *# *include "[a-z_]+/' "$folder" |
+    if [ "$list" = unknown ]; then echo "src/$path is not in the table of tests/layers/check_layers.sh"; fi
+    grep -rnoE --include='*.[ch]' --include='*.cu' --include='*.cuh' '^ *# *include "[a-z_]+/' "$path" |
       while IFS=: read -r file line include; do
         target=${include##*\"}
         target=${target%/}
         case " $folder $list " in
         *" $target "*) ;;
-        *) echo "src/$file:$line: src/$folder may not include $target/" ;;
+        *) echo "src/$file:$line: src/$path may not include $target/" ;;
         esac
       done
   done
 }
 
 sideways() {
-  for strategy in strategy/*/; do
-    grep -rnE "include \"strategy/[a-z_]+/" "$strategy" | grep -v "\"$strategy" || true
+  for strategy in core/strategy/*/; do
+    grep -rnE "include \"strategy/[a-z_]+/" "$strategy" | grep -v "\"${strategy#core/}" || true
   done
 }
 
 loud() {
   grep -rnE --include='*.c' '(^|[^a-z_])((printf|puts|putchar|perror|exit|_exit|abort)\(|(fprintf|fputs|fputc|putc)\([^;]*(stdout|stderr))' . |
-    grep -vE '^\./cli/|^\./comm/mpi/mpi_abort\.c|^\./base/child\.c.*_exit\(1\)|snprintf|//|\* ' || true
+    grep -vE '^\./cli/|^\./core/comm/mpi/mpi_abort\.c|^\./core/base/child\.c.*_exit\(1\)|snprintf|//|\* ' || true
 }
 
 # Rows describe themselves: a quoted name stands in its own files alone. A machine records versions of libraries by name.
@@ -63,22 +63,22 @@ named() {
     grep -rn --include='*.[ch]' --include='*.cu' --include='*.cuh' -e "\"$name\"" . | grep -vE "^\./($own)" |
       sed "s|^\./\([^:]*:[0-9]*\):.*|src/\1: \"$name\" is known outside its own files|"
   done <<'LIST'
-ddp strategy/ddp/
-single strategy/single/
-sharded plan/sharded\.c:
-mpi comm/mpi/|machine/machine\.c:
-nccl comm/nccl/|machine/machine\.c:
-linear graph/ops/linear\.c:|device/cpu/linear\.c:|device/cuda/linear\.c:
+ddp core/strategy/ddp/
+single core/strategy/single/
+sharded foresee/plan/sharded\.c:
+mpi core/comm/mpi/|foresee/machine/machine\.c:
+nccl core/comm/nccl/|foresee/machine/machine\.c:
+linear core/graph/ops/linear\.c:|core/device/cpu/linear\.c:|core/device/cuda/linear\.c:
 LIST
   grep -rnE --include='*.[ch]' 'ls_(strategy_(ddp|single)|transport_(mpi|nccl))\>' . |
-    grep -vE '^\./(strategy/(ddp/|single/|strategy\.[ch]:)|comm/(mpi/|nccl/|transport\.c:))' |
+    grep -vE '^\./core/(strategy/(ddp/|single/|strategy\.[ch]:)|comm/(mpi/|nccl/|transport\.c:))' |
     sed 's|^\./\([^:]*:[0-9]*\):.*|src/\1: a row is known by its symbol|' || true
 }
 
 # What is planted has to be found.
 planted() {
   folder=$(mktemp -d)
-  mkdir "$folder/plan"
+  mkdir -p "$folder/plan"
   for name in ddp single sharded mpi nccl linear; do echo "const char *${name}_name = \"$name\";"; done >"$folder/plan/plan.c"
   echo 'const void *row = &ls_strategy_ddp;' >>"$folder/plan/plan.c"
   found=$(cd "$folder" && named | wc -l)

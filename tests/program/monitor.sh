@@ -155,7 +155,7 @@ unset LOCKSTEP_NVML
 
 # What deploy/ asks for is measured.
 for name in $(grep -oh 'lockstep_[a-z_]*' "$source_dir/deploy/prometheus-rules.yaml" "$source_dir/deploy/grafana.json" | sort -u); do
-  grep -q "\"$name\"\|$name{" "$source_dir/src/monitor/record.h" "$source_dir/src/monitor/prometheus.c" || fail "deploy/: nothing measures $name"
+  grep -q "\"$name\"\|$name{" "$source_dir/src/live/monitor/record.h" "$source_dir/src/live/monitor/prometheus.c" || fail "deploy/: nothing measures $name"
 done
 
 # Readers of others, where they are installed.
