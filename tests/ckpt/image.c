@@ -6,7 +6,7 @@
 ls_status_t image_write(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count, char **bytes,
                         size_t *size_bytes) {
   ls_safetensors_layout_t *layout;
-  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, &layout);
+  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, false, &layout);
   if (status) return status;
   char *image = ls_alloc(ctx, layout->header_bytes + layout->data_bytes);
   if (!image) {

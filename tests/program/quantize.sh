@@ -60,6 +60,18 @@ sed 's/units: 96/units: 95/; s/dir: run/dir: other/; s/epochs: 12/epochs: 1/' c.
 expect 6 "q.safetensors: of another model: it has no tensor 'layers.7.weight.int8' of u8 (3, 95)" predict o.yaml --checkpoint other --input in.csv --int8 q.safetensors
 head -c 5000 q.safetensors >cut.safetensors
 expect 6 'cut.safetensors' predict c.yaml --checkpoint run --input in.csv --int8 cut.safetensors
+# altered weights were used without a word
+size=$(wc -c <q.safetensors)
+drawn=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+at=$((4096 + drawn % (size - 4096)))
+byte=$(od -An -j$at -N1 -tu1 q.safetensors | tr -d ' ')
+flipped=$((byte ^ (1 << drawn / 65536 % 8)))
+cp q.safetensors flipped.safetensors
+# shellcheck disable=SC2059 # the format is the byte
+printf "\\$(printf %03o $flipped)" | dd of=flipped.safetensors bs=1 seek=$at conv=notrunc 2>/dev/null
+expect 6 'flipped.safetensors: .*altered' predict c.yaml --checkpoint run --input in.csv --int8 flipped.safetensors
+sed 's/lockstep_xxh3_128/another_xxh3_128_/' q.safetensors >old.safetensors
+expect 6 'old.safetensors: it has no hash.*write it again with lockstep quantize' predict c.yaml --checkpoint run --input in.csv --int8 old.safetensors
 expect 5 'gone.safetensors' predict c.yaml --checkpoint run --input in.csv --int8 gone.safetensors
 
 # no result takes the place of what its command reads, or of a checkpoint's file

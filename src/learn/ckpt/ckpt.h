@@ -86,13 +86,14 @@ ls_status_t ls_ckpt_open_newest(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt
 /* The checkpoint to which the link `best` in `dir` points. LS_ERR_NOT_FOUND: there is no link. */
 ls_status_t ls_ckpt_open_best(ls_ctx_t *ctx, const char *dir, ls_ckpt_t **ckpt);
 /* Weights alone: from the newest intact checkpoint as above, or from a .safetensors file, which has no meta
- * data (NULL), no optimizer state and step 0. */
+ * data (NULL), no optimizer state and step 0. A file of ls_ckpt_write_file is verified by the hash in its header. */
 ls_status_t ls_ckpt_open_weights(ls_ctx_t *ctx, const char *path, ls_ckpt_t **ckpt);
 /* Whether there is any, good or bad, below `dir`, which must exist. */
 ls_status_t ls_ckpt_any(ls_ctx_t *ctx, const char *dir, bool *any);
 void ls_ckpt_close(ls_ckpt_t *ckpt);
 
 const char *ls_ckpt_path(const ls_ckpt_t *ckpt);
+bool ls_ckpt_sealed(const ls_ckpt_t *ckpt); /* a .safetensors file with its hash in the header */
 int64_t ls_ckpt_step(const ls_ckpt_t *ckpt);
 const json_t *ls_ckpt_meta(const ls_ckpt_t *ckpt); /* borrowed */
 
@@ -116,7 +117,7 @@ const ls_shape_t *ls_ckpt_shape(const ls_ckpt_t *ckpt, int tensor);
 ls_status_t ls_ckpt_read_f32(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, float *to);
 /* Its bytes as they are. Local. */
 ls_status_t ls_ckpt_read_bytes(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, int tensor, void *to);
-/* A .safetensors file of tensors that are whole: durable, and there as a whole or not at all. Local. */
+/* A .safetensors file of tensors that are whole, sealed: durable, and there as a whole or not at all. Local. */
 ls_status_t ls_ckpt_write_file(ls_ctx_t *ctx, const char *path, const ls_ckpt_tensor_t *tensors, int count);
 
 /* ---- a state's rows ---- */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,17 +78,36 @@ static ls_status_t end(ls_ctx_t *ctx, const char *path, int fd, ls_status_t stat
   return ls_new_file_end(ctx, &file, status);
 }
 
+/* The file is hashed once more beforehand, because its hash stands at its begin. */
+static ls_status_t seal(ls_ctx_t *ctx, const ls_safetensors_layout_t *layout, int count) {
+  char text[LS_HASH_TEXT_BYTES];
+  XXH3_state_t *hash = XXH3_createState();
+  if (!hash) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory: hash of a file");
+  XXH3_128bits_reset(hash);
+  XXH3_128bits_update(hash, layout->header, layout->header_bytes);
+  for (int i = 0; i < count; i++)
+    XXH3_128bits_update(hash, layout->order[i]->data, ls_shape_bytes(&layout->order[i]->shape));
+  ls_hash_text(XXH3_128bits_digest(hash), text);
+  memcpy(layout->seal, text, LS_SAFETENSORS_SEAL_BYTES);
+  XXH3_freeState(hash);
+  return LS_OK;
+}
+
+/* entry: what the manifest is to say of the file; NULL: it has no manifest, and is sealed. */
 static ls_status_t put_tensors(ls_ctx_t *ctx, const char *path, int fd, const ls_ckpt_tensor_t *tensors,
                                int count, ls_manifest_file_t *entry) {
   ls_safetensors_layout_t *layout;
   writer_t w;
-  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, &layout);
+  ls_status_t status = ls_safetensors_layout(ctx, tensors, count, !entry, &layout);
   if (status) return status;
+  status = layout->seal ? seal(ctx, layout, count) : LS_OK;
+  if (status) goto free_layout;
   status = writer_open(&w, ctx, path, fd);
   if (!status) status = writer_put(&w, layout->header, layout->header_bytes);
   for (int i = 0; i < count && !status; i++)
     status = writer_put(&w, layout->order[i]->data, ls_shape_bytes(&layout->order[i]->shape));
   writer_close(&w, entry);
+free_layout:
   ls_free(layout);
   return status;
 }

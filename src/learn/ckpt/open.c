@@ -41,15 +41,28 @@ static ls_status_t verify_hash(ls_ctx_t *ctx, ls_ckpt_file_t *file) {
   ls_status_t status = ls_ckpt_reader_open(&r, ctx, file->path, file->fd);
   if (!status) status = ls_ckpt_reader_skip(&r, file->size_bytes);
   if (!status && file->xxh3_128[0])
-    status = ls_ckpt_reader_compare(&r, file->xxh3_128);
+    status = ls_ckpt_reader_compare(&r, file->xxh3_128, "the manifest");
   else if (!status)
     ls_hash_text(XXH3_128bits_digest(r.hash), file->xxh3_128);
   ls_ckpt_reader_close(&r);
   return status;
 }
 
-/* The entries of a verified safetensors file. */
-static ls_status_t read_header(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_file_t *part) {
+/* Compares the file's own hash; the reader stands behind the header. */
+static ls_status_t verify_seal(ls_ckpt_reader_t *r, const ls_ckpt_file_t *part, const char *first, char *json,
+                               char *seal) {
+  char expected[LS_SAFETENSORS_SEAL_BYTES + 1] = "";
+  memcpy(expected, seal, LS_SAFETENSORS_SEAL_BYTES);
+  memset(seal, '0', LS_SAFETENSORS_SEAL_BYTES);
+  XXH3_128bits_reset(r->hash);
+  XXH3_128bits_update(r->hash, first, LS_SAFETENSORS_LENGTH_BYTES);
+  XXH3_128bits_update(r->hash, json, part->header_bytes - LS_SAFETENSORS_LENGTH_BYTES);
+  ls_status_t status = ls_ckpt_reader_skip(r, part->size_bytes - part->header_bytes);
+  return status ? status : ls_ckpt_reader_compare(r, expected, "its header");
+}
+
+/* The entries of a verified safetensors file. verify: its seal, where it has one. */
+static ls_status_t read_header(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_file_t *part, bool verify) {
   const uint64_t file_bytes = part->size_bytes;
   char first[LS_SAFETENSORS_LENGTH_BYTES] = {0};
   ls_ckpt_reader_t r;
@@ -65,6 +78,9 @@ static ls_status_t read_header(ls_ctx_t *ctx, ls_arena_t *arena, ls_ckpt_file_t 
   part->header_bytes = sizeof first + json_bytes;
   status = ls_safetensors_header(ctx, arena, part->path, json, json_bytes, file_bytes - part->header_bytes,
                                  &part->entries, &part->count);
+  char *seal = ls_safetensors_seal(json, json_bytes);
+  part->sealed = seal != NULL;
+  if (!status && seal && verify) status = verify_seal(&r, part, first, json, seal);
 close_reader:
   ls_free(json);
   ls_ckpt_reader_close(&r);
@@ -100,7 +116,7 @@ static ls_status_t take_file(ls_ctx_t *ctx, ls_ckpt_t *ckpt, ls_ckpt_file_t *fil
   ls_status_t status = open_file(ctx, file->path, size_bytes, &file->fd);
   file->size_bytes = (uint64_t)size_bytes;
   if (!status && !ckpt->seal) status = verify_hash(ctx, file);
-  if (!status && tensors) status = read_header(ctx, &ckpt->arena, file);
+  if (!status && tensors) status = read_header(ctx, &ckpt->arena, file, !ckpt->seal);
   if (!status && tensors && !ckpt->seal) status = verify_finite(ctx, file);
   if (!status && !tensors) {
     close(file->fd);
@@ -228,6 +244,9 @@ void ls_ckpt_close(ls_ckpt_t *ckpt) {
 
 const char *ls_ckpt_path(const ls_ckpt_t *ckpt) {
   return ckpt->path;
+}
+bool ls_ckpt_sealed(const ls_ckpt_t *ckpt) {
+  return ckpt->file_count > 0 && ckpt->file->sealed;
 }
 int64_t ls_ckpt_step(const ls_ckpt_t *ckpt) {
   return ckpt->manifest.step;

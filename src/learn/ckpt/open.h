@@ -16,6 +16,7 @@ typedef struct {
   size_t header_bytes; /* length and JSON: where the data begin */
   uint64_t size_bytes;
   char xxh3_128[LS_HASH_TEXT_BYTES]; /* "" = not known */
+  bool sealed;                       /* it has its own hash, too */
   ls_safetensors_entry_t *entries;   /* arena, file order */
   int count;
 } ls_ckpt_file_t;
@@ -78,6 +79,7 @@ void ls_ckpt_reader_close(ls_ckpt_reader_t *r);
 /* The next `size` bytes, in pieces that are hashed while they are in cache. */
 ls_status_t ls_ckpt_reader_get(ls_ckpt_reader_t *r, void *to, size_t size);
 ls_status_t ls_ckpt_reader_skip(ls_ckpt_reader_t *r, uint64_t size);
-ls_status_t ls_ckpt_reader_compare(const ls_ckpt_reader_t *r, const char *expected);
+/* `by`: who says `expected`, for the message. */
+ls_status_t ls_ckpt_reader_compare(const ls_ckpt_reader_t *r, const char *expected, const char *by);
 
 #endif

@@ -49,12 +49,12 @@ ls_status_t ls_ckpt_reader_skip(ls_ckpt_reader_t *r, uint64_t size) {
   return status;
 }
 
-ls_status_t ls_ckpt_reader_compare(const ls_ckpt_reader_t *r, const char *expected) {
+ls_status_t ls_ckpt_reader_compare(const ls_ckpt_reader_t *r, const char *expected, const char *by) {
   char text[LS_HASH_TEXT_BYTES];
   ls_hash_text(XXH3_128bits_digest(r->hash), text);
   if (strcmp(text, expected) == 0) return LS_OK;
-  return ls_fail(r->ctx, LS_ERR_CORRUPT, "%s: its bytes hash to %s, the manifest says %s: altered", r->path,
-                 text, expected);
+  return ls_fail(r->ctx, LS_ERR_CORRUPT, "%s: its bytes hash to %s, %s says %s: altered", r->path, text, by,
+                 expected);
 }
 
 /* ---- spans ---- */
@@ -133,7 +133,7 @@ static ls_status_t read_file(ls_ctx_t *ctx, const ls_ckpt_file_t *file, const sp
     r.offset_bytes = span[i].offset_bytes;
     status = ls_ckpt_reader_get(&r, span[i].to, span[i].size_bytes);
   }
-  if (!status && whole) status = ls_ckpt_reader_compare(&r, file->xxh3_128);
+  if (!status && whole) status = ls_ckpt_reader_compare(&r, file->xxh3_128, "the manifest");
   ls_ckpt_reader_close(&r);
   return status;
 }

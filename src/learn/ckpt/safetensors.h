@@ -7,18 +7,19 @@
 
 #include "ckpt/ckpt.h"
 
-enum { LS_SAFETENSORS_LENGTH_BYTES = 8 };
+enum { LS_SAFETENSORS_LENGTH_BYTES = 8, LS_SAFETENSORS_SEAL_BYTES = 32 };
 
 /* The bytes before the data, and the order in which the tensors' bytes follow: widest elements first, then by
- * name. One block (ls_free). Errors: LS_ERR_ARGUMENT for names that are empty, not printable ASCII or given
- * twice. */
+ * name. `sealed`: __metadata__ has room for the seal (below). One block (ls_free). Errors: LS_ERR_ARGUMENT
+ * for names that are empty, not printable ASCII or given twice. */
 typedef struct {
   size_t header_bytes;             /* a multiple of 4096 */
   size_t data_bytes;               /* of all tensors */
   char *header;                    /* length, JSON, spaces */
+  char *seal;                      /* of the header, zeros so far; NULL: not sealed */
   const ls_ckpt_tensor_t *order[]; /* (count) borrowed from the caller */
 } ls_safetensors_layout_t;
-ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
+ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count, bool sealed,
                                   ls_safetensors_layout_t **layout);
 
 /* {"dtype": .., "shape": ..} of one tensor, parsed strictly: the dtype is known, the dimensions are whole
@@ -41,5 +42,8 @@ ls_status_t ls_safetensors_length(ls_ctx_t *ctx, const char *name, const void *f
 ls_status_t ls_safetensors_header(ls_ctx_t *ctx, ls_arena_t *arena, const char *name, const char *json,
                                   size_t json_bytes, uint64_t data_bytes, ls_safetensors_entry_t **entries,
                                   int *count);
+/* The digits of the seal in a JSON header; NULL: the file has none. The seal is the XXH3-128 of the whole file with
+ * zeros in the place of these digits. */
+char *ls_safetensors_seal(char *json, size_t json_bytes);
 
 #endif

@@ -81,7 +81,19 @@ static ls_status_t order_make(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, in
   return LS_OK;
 }
 
-ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count,
+/* Only a quote of the JSON itself is not escaped, so this text is no part of a name. */
+#define SEAL_KEY "lockstep_xxh3_128"
+static const char seal_begin[] = "\"" SEAL_KEY "\":\"", no_seal[] = "00000000000000000000000000000000";
+static_assert(sizeof no_seal - 1 == LS_SAFETENSORS_SEAL_BYTES, "zeros for every digit");
+
+char *ls_safetensors_seal(char *json, size_t json_bytes) {
+  const size_t begin = sizeof seal_begin - 1;
+  char *at = memmem(json, json_bytes, seal_begin, begin);
+  bool whole = at && (size_t)(json + json_bytes - at) >= begin + LS_SAFETENSORS_SEAL_BYTES;
+  return whole ? at + begin : NULL;
+}
+
+ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors, int count, bool sealed,
                                   ls_safetensors_layout_t **layout) {
   const ls_ckpt_tensor_t **order = ls_alloc_array(ctx, (size_t)count, sizeof(void *));
   if (!order) return LS_ERR_MEMORY;
@@ -93,6 +105,10 @@ ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors
   if (status) goto free_order;
   if (json_object_size(json) != (size_t)count) {
     status = ls_fail(ctx, LS_ERR_ARGUMENT, "two tensors to be saved have the same name");
+    goto free_json;
+  }
+  if (sealed && json_object_set_new(json, "__metadata__", json_pack("{s:s}", SEAL_KEY, no_seal)) != 0) {
+    status = no_memory(ctx);
     goto free_json;
   }
   size_t json_bytes = json_dumpb(json, NULL, 0, JSON_COMPACT | JSON_SORT_KEYS);
@@ -121,6 +137,7 @@ ls_status_t ls_safetensors_layout(ls_ctx_t *ctx, const ls_ckpt_tensor_t *tensors
     status = no_memory(ctx);
     goto free_json;
   }
+  made->seal = sealed ? ls_safetensors_seal(made->header + LS_SAFETENSORS_LENGTH_BYTES, json_bytes) : NULL;
   *layout = made;
 free_json:
   json_decref(json);

@@ -152,6 +152,12 @@ ls_status_t ls_trainer_open_int8(ls_trainer_t *t, const char *path, ls_ckpt_t **
   if (ls_ckpt_find(*file, RANGES_NAME) < 0)
     return ls_fail(t->ctx, LS_ERR_MISMATCH, "%s: no weights of 8-bit integers; lockstep quantize makes them",
                    path);
+  if (!ls_ckpt_sealed(*file))
+    return ls_fail(
+        t->ctx, LS_ERR_MISMATCH,
+        "%s: it has no hash, so nothing tells whether it was altered; an earlier version wrote it: write it "
+        "again with lockstep quantize",
+        path);
   const ls_shape_t shape = LS_SHAPE(LS_F32, count, 2);
   float *range = t->range = ls_alloc_array(t->ctx, 2 * (size_t)count + 1, sizeof *range);
   if (!range) return LS_ERR_MEMORY;
