@@ -26,6 +26,21 @@ static bool execute(const ls_cpu_onednn_t *o, dnnl_primitive_t run, int count, c
   return done;
 }
 
+bool ls_onednn_run(const ls_cpu_onednn_t *o, const ls_onednn_primitive_t *p, void *const *data) {
+  if (p->clean) memset(data[p->count - 1], 0, p->scratch_bytes);
+  return execute(o, p->run, p->count, p->arg, p->desc, data);
+}
+
+bool ls_onednn_pack(const ls_cpu_onednn_t *o, const ls_onednn_primitive_t *p, void *from, void *to) {
+  const bool out = p->key.kind == LS_CPU_CONV_DW;
+  const dnnl_memory_desc_t desc[] = {out ? p->desc[1] : p->plain, out ? p->plain : p->desc[1]};
+  const int names[] = {DNNL_ARG_FROM, DNNL_ARG_TO};
+  void *data[] = {from, to};
+  if (p->pack) return execute(o, p->pack, 2, names, desc, data);
+  memcpy(to, from, dnnl_memory_desc_get_size(&p->plain));
+  return true;
+}
+
 /* Work in parts, each with a primitive of its size and room for its scratchpad. */
 typedef struct {
   ls_cpu_onednn_t *library;
@@ -33,7 +48,6 @@ typedef struct {
   const ls_onednn_primitive_t **primitive;
   char *scratch;
   size_t stride;
-  bool clean; /* oneDNN 2.6 reads what it has not written there, times 0 */
   atomic_bool *failed;
   const ls_cpu_product_t *product;
   ls_cpu_conv_kind_t kind;
@@ -92,7 +106,7 @@ static void run_products(const void *arg, int64_t part, int64_t end) {
     void *data[LS_ONEDNN_ARGS] = {a, b, c};
     if (of->bias) data[3] = of->bias + column;
     data[one->count - 1] = p->scratch + (size_t)part * p->stride;
-    if (!execute(p->library, one->run, one->count, one->arg, one->desc, data)) *p->failed = true;
+    if (!ls_onednn_run(p->library, one, data)) *p->failed = true;
     ls_cpu_library_called();
   }
 }
@@ -184,8 +198,7 @@ static void run_images(const void *arg, int64_t part, int64_t end) {
     void *data[] = {p->x + begin * p->x_bytes,
                     p->filters + (p->kind == LS_CPU_CONV_DW ? (size_t)part * p->filter_bytes : 0),
                     p->y + begin * p->y_bytes, p->scratch + (size_t)part * p->stride};
-    if (p->clean) memset(data[3], 0, p->stride);
-    if (!execute(p->library, one->run, one->count, one->arg, one->desc, data)) *p->failed = true;
+    if (!ls_onednn_run(p->library, one, data)) *p->failed = true;
   }
 }
 
@@ -204,17 +217,9 @@ typedef struct {
 
 static void pack(const void *arg, int64_t begin, int64_t end) {
   const pack_t *k = arg;
-  const ls_onednn_primitive_t *one = k->parts->primitive[0];
-  const bool out = k->parts->kind == LS_CPU_CONV_DW;
-  const dnnl_memory_desc_t desc[] = {out ? one->desc[1] : one->plain, out ? one->plain : one->desc[1]};
-  const int names[] = {DNNL_ARG_FROM, DNNL_ARG_TO};
-  void *data[] = {k->from, k->to};
   (void)begin;
   (void)end;
-  if (one->pack) {
-    if (!execute(k->parts->library, one->pack, 2, names, desc, data)) *k->parts->failed = true;
-  } else
-    memcpy(k->to, k->from, dnnl_memory_desc_get_size(&one->plain));
+  if (!ls_onednn_pack(k->parts->library, k->parts->primitive[0], k->from, k->to)) *k->parts->failed = true;
 }
 
 static ls_cpu_work_t conv_work(const ls_window_t *v, bool low) {
@@ -231,7 +236,6 @@ ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, con
                .grain = 1,
                .parts = ls_cpu_parts(stream, work),
                .kind = kind,
-               .clean = low && kind == LS_CPU_CONV_DW,
                .x = x,
                .y = y,
                .failed = &failed};

@@ -27,7 +27,7 @@ _Static_assert(sizeof(ls_onednn_key_t) == 11 * sizeof(int64_t) + sizeof(ls_windo
 typedef struct ls_onednn_primitive {
   struct ls_onednn_primitive *next;
   ls_onednn_key_t key;
-  bool usable;
+  bool usable, clean; /* clean: its scratchpad has to begin with zeros */
   dnnl_primitive_t run,
       pack;  /* pack: filters into oneDNN's order, or gradients out of it; NULL: it is ours */
   int count; /* the last is the scratchpad */
@@ -59,6 +59,11 @@ const dnnl_memory_desc_t *ls_onednn_filters(const_dnnl_primitive_desc_t made, ls
 const char *ls_onednn_name(const_dnnl_primitive_desc_t made);
 /* The primitive of this shape, made when it is asked for first. NULL: oneDNN has none, or memory is short. */
 const ls_onednn_primitive_t *ls_onednn_find(ls_stream_t *stream, const ls_onednn_key_t *key);
+/* Runs it in the calling thread, with a pointer for each of its arguments. False: memory is short. */
+bool ls_onednn_run(const ls_cpu_onednn_t *library, const ls_onednn_primitive_t *primitive, void *const *data);
+/* A convolution's filters from our order into its own; a gradient of filters from its order into ours. */
+bool ls_onednn_pack(const ls_cpu_onednn_t *library, const ls_onednn_primitive_t *primitive, void *from,
+                    void *to);
 
 #endif
 #endif

@@ -120,6 +120,11 @@ const char *ls_onednn_name(const_dnnl_primitive_desc_t made) {
   return name;
 }
 
+const dnnl_memory_desc_t *ls_onednn_filters(const_dnnl_primitive_desc_t made, ls_cpu_conv_kind_t kind) {
+  return dnnl_primitive_desc_query_md(
+      made, kind == LS_CPU_CONV_DW ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+}
+
 static bool starts_with(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
 }
@@ -131,6 +136,31 @@ static bool is_good(const_dnnl_primitive_desc_t made, bool depthwise) {
          (!depthwise || strstr(name, "_dw"));
 }
 
+/* oneDNN 2 and 3 copy every other pixel for such a convolution, and place rows of fewer channels than a vector past that
+ * copy's end (github.com/uxlfoundation/oneDNN, issue 6035). */
+static bool oversteps(const_dnnl_primitive_desc_t made, const ls_onednn_key_t *key) {
+  const ls_window_t *v = &key->window;
+  const dnnl_memory_desc_t *filters = ls_onednn_filters(made, (ls_cpu_conv_kind_t)key->kind);
+  return key->kind == LS_CPU_CONV_DW && (v->sh > 1 || v->sw > 1) && strstr(ls_onednn_name(made), "1x1") &&
+         (!filters || v->c < filters->format_desc.blocking.inner_blks[0]);
+}
+
+/* The first implementation of a gradient that does not overstep; NULL: there is none. */
+static dnnl_primitive_desc_t gradient(const ls_cpu_onednn_t *o, const ls_onednn_key_t *key,
+                                      const dnnl_convolution_desc_t *desc,
+                                      const_dnnl_primitive_desc_t forward) {
+  dnnl_primitive_desc_iterator_t at = NULL;
+  dnnl_primitive_desc_t made = NULL;
+  if (dnnl_primitive_desc_iterator_create(&at, desc, o->attr, o->engine, forward)) return NULL;
+  while ((made = dnnl_primitive_desc_iterator_fetch(at)) && oversteps(made, key)) {
+    dnnl_primitive_desc_destroy(made);
+    made = NULL;
+    if (dnnl_primitive_desc_iterator_next(at)) break;
+  }
+  dnnl_primitive_desc_iterator_destroy(at);
+  return made;
+}
+
 static bool make_pack(ls_cpu_onednn_t *o, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                       ls_onednn_primitive_t *p) {
   dnnl_primitive_desc_t made = NULL;
@@ -139,11 +169,6 @@ static bool make_pack(ls_cpu_onednn_t *o, const dnnl_memory_desc_t *from, const 
   bool done = dnnl_primitive_create(&p->pack, made) == dnnl_success;
   dnnl_primitive_desc_destroy(made);
   return done;
-}
-
-const dnnl_memory_desc_t *ls_onednn_filters(const_dnnl_primitive_desc_t made, ls_cpu_conv_kind_t kind) {
-  return dnnl_primitive_desc_query_md(
-      made, kind == LS_CPU_CONV_DW ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
 }
 
 /* Gradients of filters are f32. The forward pass is what oneDNN asks for to make the others. */
@@ -180,7 +205,7 @@ dnnl_primitive_desc_t ls_onednn_describe_convolution(const ls_cpu_onednn_t *o, c
                                                                strides, dilates, before, after)
             : dnnl_dilated_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &x, &w,
                                                                   NULL, &y, strides, dilates, before, after);
-    if (status || dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, first)) made = NULL;
+    made = status ? NULL : gradient(o, key, &desc, first);
     dnnl_primitive_desc_destroy(first);
   }
   if (made && !is_good(made, v->groups > 1)) {
@@ -201,6 +226,7 @@ static bool make_convolution(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_
               add_arg(p, dx || dw ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, made,
                       dx || dw ? dnnl_query_diff_dst_md : dnnl_query_dst_md) &&
               make_pack(o, dw ? &p->desc[1] : &p->plain, dw ? &p->plain : &p->desc[1], p) && finish(p, made);
+  p->clean = key->low && dw; /* oneDNN 2.6 reads what it has not written there, times 0 */
   p->filter_bytes = done ? dnnl_memory_desc_get_size(&p->desc[1]) : 0;
   dnnl_primitive_desc_destroy(made);
   return done;

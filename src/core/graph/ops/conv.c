@@ -227,6 +227,8 @@ static const ls_op_case_t dw_cases[] = {
     CASE("one channel", X(3, 9, 7, 5), X(3, 9, 7, 1), 1e-5, 0, SAME, 3, 3),
     CASE("positions alone", X(3, 5, 7, 33), X(3, 5, 7, 19), 1e-5, 0, ONES, 1, 1),
     CASE("stride, uneven padding", X(2, 4, 3, 6), X(2, 7, 9, 4), 5e-6, 0, 2, 3, 1, 0, 2, 1, 1, 1, 1, 3, 2),
+    CASE("positions with a stride, few channels", X(3, 3, 3, 5), X(3, 6, 6, 3), 5e-6, 0, 2, 2, 0, 0, 0, 0, 1,
+         1, 1, 1, 1),
     CASE("groups, dilation", X(2, 5, 5, 9), X(2, 5, 5, 6), 5e-6, 0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3),
     CASE("depthwise", X(2, 3, 5, 19), X(2, 6, 5, 19), 5e-6, 0, 2, 1, 1, 1, 1, 1, 1, 1, 19, 3, 3),
     CASE("depthwise, five by five", X(2, 9, 4, 35), X(2, 9, 8, 35), 1e-5, 0, 1, 2, 2, 2, 2, 2, 1, 1, 35, 5,
