@@ -27,18 +27,37 @@ static const char *surroundings(ls_ctx_t *quiet) {
   return NULL;
 }
 
-/* An exit code without an error message of any rank is the launcher's own. */
+/* No rank has said why the launcher failed. Where the environment shows a reason, another start would fail, too. Otherwise a
+ * rank may have been killed before it could say anything, and all that the launcher said is shown. */
 static int explain(ls_ctx_t *ctx, const char *launcher, const cli_noise_t *noise, int code) {
   char reason[256];
   ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
   const char *cause = surroundings(quiet);
+  const ls_status_t status = cause ? LS_ERR_UNSUPPORTED : LS_ERR_COMM;
   cli_noise_reason(noise, reason);
+  if (!cause && reason[0] && !noise->show_all) {
+    fputs(noise->text, noise->to);
+    fflush(noise->to);
+  }
   if (!reason[0]) snprintf(reason, sizeof reason, "exit code %d", code);
-  ls_fail(ctx, LS_ERR_UNSUPPORTED, "mpirun (%s) could not run the ranks%s%s; it says: %s%s", launcher,
-          cause ? ": " : "", cause ? cause : "", reason,
-          noise->show_all ? "" : " (--verbose shows all of it)");
+  ls_fail(ctx, status, "mpirun (%s) could not run the ranks%s%s; it says: %s", launcher, cause ? ": " : "",
+          cause ? cause : ", and none of them has said why", reason);
   ls_ctx_destroy(quiet);
-  return ls_status_exit_code(LS_ERR_UNSUPPORTED);
+  return ls_status_exit_code(status);
+}
+
+/* Open MPI ends with 128 and the signal of the first process that one has ended, but may not name that process. */
+static bool any_signal(const cli_noise_t *noise, int code, int *rank, int *signal_number) {
+  if (cli_noise_signal(noise, rank, signal_number)) return true;
+  *rank = -1;
+  *signal_number = code - SIGNAL_CODES;
+  return *signal_number > 0 && *signal_number < NSIG && !noise->error_said;
+}
+
+static void log_signal(ls_ctx_t *ctx, int rank, int number) {
+  char who[32] = "a rank";
+  if (rank >= 0) snprintf(who, sizeof who, "rank %d", rank);
+  ls_log(ctx, LS_LOG_ERROR, "%s was ended by signal %d (%s)", who, number, strsignal(number));
 }
 
 int cli_launcher_exit(ls_ctx_t *ctx, const char *launcher, const cli_noise_t *noise,
@@ -56,8 +75,8 @@ int cli_launcher_exit(ls_ctx_t *ctx, const char *launcher, const cli_noise_t *no
   ls_child_words(end, words);
   if (end->signal)
     ls_log(ctx, LS_LOG_ERROR, "mpirun was %s", words);
-  else if (code != 0 && code != interrupted && cli_noise_signal(noise, &rank, &number))
-    ls_log(ctx, LS_LOG_ERROR, "rank %d was ended by signal %d (%s)", rank, number, strsignal(number));
+  else if (code != 0 && code != interrupted && any_signal(noise, code, &rank, &number))
+    log_signal(ctx, rank, number);
   else if (code != 0 && !noise->error_said)
     return explain(ctx, launcher, noise, code);
   return code;

@@ -65,8 +65,14 @@ static void emit_sbatch(const job_t *job) {
   }
   cli_print("%s --supervise --resume &\nrun=$!\ntrap 'kill -USR1 $run' USR1 TERM\n"
             "while kill -0 $run 2>/dev/null; do wait $run; done # a signal ends wait\nwait $run; code=$?\n"
-            "[ $code -ne %d ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n",
-            job->line, LS_SUPERVISE_AGAIN);
+            "case $code in\n0|%d|%d|%d|%d|%d) ;; # the end, a refusal, Ctrl-C\n"
+            "%d) scontrol requeue \"$SLURM_JOB_ID\" ;;\n"
+            "*) [ \"${SLURM_RESTART_COUNT:-0}\" -ge 3 ] || scontrol requeue \"$SLURM_JOB_ID\" ;; # the node, "
+            "perhaps\n"
+            "esac\nexit $code\n",
+            job->line, ls_status_exit_code(LS_ERR_ARGUMENT), ls_status_exit_code(LS_ERR_CONFIG),
+            ls_status_exit_code(LS_ERR_DATA), ls_status_exit_code(LS_ERR_MISMATCH),
+            ls_status_exit_code(LS_ERR_INTERRUPTED), LS_SUPERVISE_AGAIN);
 }
 
 static void print_word(const char *word, const char *before) {

@@ -92,7 +92,21 @@ emitted sbatch
 has sbatch '^#SBATCH --ntasks=[0-9]' '^# train.checkpoint.dir is not set' 'lockstep train [^&]*$'
 grep -q requeue "$work/sbatch" && fail "--emit sbatch asks for a requeue of what saves nothing"
 emitted sbatch --set "train.checkpoint.dir=$work/it's here" --devices 1
-has sbatch '^#SBATCH --ntasks=1$' '^#SBATCH --requeue --signal=B:USR1@120$' ' --supervise --resume &$' '^\[ \$code -ne 75 \] \|\| scontrol requeue' '^#!/bin/bash$'
+has sbatch '^#SBATCH --ntasks=1$' '^#SBATCH --requeue --signal=B:USR1@120$' ' --supervise --resume &$' '^#!/bin/bash$'
+# what_is_no_refusal_is_tried_again: a job whose first process was killed (137) was over for good
+sed -n '/^case/,/^esac/p' "$work/sbatch" >"$work/case"
+while read -r code restarts requeues; do
+  got=$(code=$code SLURM_RESTART_COUNT=$restarts SLURM_JOB_ID=5 sh -c "scontrol() { echo \"\$*\"; }; $(cat "$work/case")")
+  [ "$got" = "$requeues" ] || fail "--emit sbatch: exit code $code after $restarts restarts: \"$got\", not \"$requeues\""
+done <<R
+0 0
+3 0
+130 0
+75 9 requeue 5
+137 2 requeue 5
+7 0 requeue 5
+137 3
+R
 sh -n "$work/sbatch" || fail "--emit sbatch is no script"
 emitted k8s --set "train.checkpoint.dir=$work/it's here" --devices 1
 has k8s '^kind: Job$' 'values: \[75\]' 'command: \["lockstep", "train", .*it.s here", .*"--supervise", "--resume"\]$' 'requests: \{cpu: [0-9]+\}'

@@ -42,7 +42,7 @@ fi
   >"$work/out" 2>"$work/err" || fail "a rank that dies at once: $(cat "$work/out" "$work/err")"
 # an_exit_code_of_0_is_no_end: a single rank that ended so without having finished counted as finished
 LOCKSTEP_FAULT="exit 0 100 always" expect 1 'ended without having finished.*Not started again' train "$work/c.yaml" --ranks 1 --supervise \
-  --set train.checkpoint.dir="$work/exits" --quiet
+  --set train.checkpoint.dir="$work/exits" --set supervise.restarts.least_life_s=0 --quiet
 grep -q 'failed, exit code 1, 2 lives of 1 rank$' "$work/exits/monitor/supervise.txt" || fail "$(cat "$work/exits/monitor/supervise.txt")"
 # the same seed chooses the same rank and step; what must be noticed and is not counts as a failure
 got=0

@@ -67,16 +67,25 @@ expect 7 'mpirun --version failed (exit code 9): mpirun (Open MPI) 5\.0\.7$' tra
 
 # an exit code above 128 is no signal where none is named
 launcher 'mpirun (Open MPI) 5.0.7' 'printf -- "%s\nThe option -q is not\nknown here.\n%s\n" ------------------------- ------------------------- >&2; exit 213'
-expect 7 'could not run the ranks; it says: The option -q is not known here\. (--verbose' train "$work/c.yaml"
+expect 9 'could not run the ranks, and none of them has said why; it says: The option -q is not known here\.$' train "$work/c.yaml"
 if grep -q 'signal\|^---' "$work/err"; then fail "the launcher's own exit code: $(cat "$work/err")"; fi
+# one_that_is_killed_at_its_start: mpirun may end with the signal's code and without a word
+launcher 'mpirun (Open MPI) 4.1.4' 'exit 137'
+expect 137 'error: a rank was ended by signal 9 (Killed)' train "$work/c.yaml"
 launcher 'mpirun (Open MPI) 5.0.7' 'echo "prterun noticed that process rank 1 with PID 7 on node x exited on signal 11 (Segmentation fault)." >&2; exit 139'
 expect 139 'error: rank 1 was ended by signal 11 (Segmentation fault)' train "$work/c.yaml"
 # words_broken_over_lines: with a longer process number or host the same line is broken, after any word
 launcher 'mpirun (Open MPI) 5.0.7' 'printf -- "%s\nprterun noticed that process\nrank 1 with PID 17785 on node x exited on\nsignal 9 (Killed).\n%s\n" ------------------------- ------------------------- >&2; exit 137'
 expect 137 'error: rank 1 was ended by signal 9 (Killed)' train "$work/c.yaml"
 launcher 'mpirun (Open MPI) 4.1.4' 'echo "[x:1] [[1,0],0] ORTE_ERROR_LOG: Out of resource in file a.c at line 3" >&2; exit 1'
-expect 7 'it says: ORTE_ERROR_LOG: Out of resource' train "$work/c.yaml"
-expect 7 '^\[x:1\] \[\[1,0\],0\] ORTE_ERROR_LOG' train "$work/c.yaml" --verbose
+expect 9 'it says: ORTE_ERROR_LOG: Out of resource' train "$work/c.yaml"
+[ "$(grep -c '^\[x:1\] \[\[1,0\],0\] ORTE_ERROR_LOG' "$work/err")" = 1 ] || fail "not all that the launcher said: $(cat "$work/err")"
+expect 9 '^\[x:1\] \[\[1,0\],0\] ORTE_ERROR_LOG' train "$work/c.yaml" --verbose
+# a_launcher_that_always_fails: a supervised run tries again, but not without end, and shows what the launcher says
+expect 9 'exit code 9. Not started again: as many restarts in a row' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/run" \
+  --set supervise.restarts.most=2 --set supervise.restarts.backoff_s=0.01
+[ "$(grep -c '^\[x:1\] .*ORTE_ERROR_LOG: Out of resource' "$work/err")" = 3 ] || fail "not three lives: $(cat "$work/err")"
+grep -q 'it said: mpirun (Open MPI 4) could not run the ranks.*Out of resource' "$work/run/monitor/supervise.txt" || fail "$(cat "$work/run/monitor/supervise.txt")"
 launcher 'mpirun (Open MPI) 4.1.4' 'echo "[x:1] noise" >&2; echo "lockstep: error: rank 1: bad" >&2; exit 4'
 expect 4 '^lockstep: error: rank 1: bad$' train "$work/c.yaml"
 if grep -q noise "$work/err"; then fail "the launcher's lines beside a rank's error: $(cat "$work/err")"; fi
@@ -115,13 +124,13 @@ launcher 'mpirun (Open MPI) 5.0.7' 'pairing="Unable to find reachable pairing be
 [ ! -s "$work/err" ] || fail "Open MPI about interfaces: $(cat "$work/err")"
 # what a launcher adds to every failure is not its cause
 launcher 'mpirun (Open MPI) 4.1.4' 'printf -- "%s\nNo slots are left.\n%s\n[x:1] 1 more process has sent help message help-a.txt / b\n[x:1] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / error messages\n%s\nPrimary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been aborted.\n%s\n%s\nmpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n  Process name: [[1,1],1]\n  Exit code:    1\n%s\n" ------------------------- ------------------------- ------------------------- ------------------------- ------------------------- ------------------------- >&2; exit 1'
-expect 7 'it says: No slots are left\.' train "$work/c.yaml"
+expect 9 'it says: No slots are left\.' train "$work/c.yaml"
 
 # an mpirun that hangs, with a rank that has ended and that nobody waits for, is ended; not after 20 s where ranks wait for one
 launcher 'mpirun (Open MPI) 4.1.4' 'true & exec sleep 300'
 got=0
 timeout -s KILL $((15 * ${LOCKSTEP_TEST_TIME:-1})) "$program" train "$work/c.yaml" --set parallel.deadline_s=1 2>"$work/err" || got=$?
-[ $got = 7 ] && grep -q 'could not run the ranks' "$work/err" || fail "an mpirun that hangs: exit code $got: $(cat "$work/err")"
+[ $got = 9 ] && grep -q 'could not run the ranks' "$work/err" || fail "an mpirun that hangs: exit code $got: $(cat "$work/err")"
 # ranks stuck inside MPI hear no request: one SIGTERM ends them all the same, after the deadline, even ranks that have lost mpirun
 launcher 'mpirun (Open MPI) 4.1.4' "trap '' USR1; : >'$work/stuck'; sleep 300 & wait"
 "$program" train "$work/c.yaml" --set parallel.deadline_s=1 >"$work/out" 2>"$work/err" &

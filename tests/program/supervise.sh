@@ -95,6 +95,12 @@ cured nan nan 2 'not finite' 'the training diverged'
 cured mpirun mpirun 0 launcher 'the launcher was ended'
 cured parent launcher 0 launcher 'the launcher was ended by a signal'
 
+# a_rank_that_dies_at_its_start ended the run: program_early_kills does this 60 times
+if command -v python3 >/dev/null 2>&1; then
+  "$source_dir/bench/early_kills.py" "$program" 3 "$(date +%s)" >"$work/out" || fail "early kills: $(cat "$work/out")"
+  cat "$work/out"
+fi
+
 # a rank that fails in every life is left out: the bits are those of a run that was resumed on the others
 # fewer NAME RANKS RANK [ARGUMENT...]: of so many ranks this one is left out
 fewer() {

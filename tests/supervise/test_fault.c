@@ -12,7 +12,7 @@ static const int64_t second_ns = 1000000000;
 static const ls_supervise_config_t config = {
     .hang_s = 10, .start_s = 300, .first_step_s = 200, .save_s = 600};
 static const ls_restarts_config_t restarts = {
-    .most = 3, .healthy_steps = 200, .backoff_s = 1, .backoff_most_s = 3};
+    .most = 3, .healthy_steps = 200, .backoff_s = 1, .backoff_most_s = 3, .least_life_s = 60};
 
 static ls_page_look_t at(ls_page_phase_t phase, int64_t step, double since_s) {
   return (ls_page_look_t){.phase = phase, .step = step, .since_ns = (int64_t)(since_s * 1e9), .pid = 100};
@@ -188,13 +188,46 @@ static void the_first_cause_is_found(void **state) {
   ls_fault_classify(&(ls_end_t){.code = 9, .dead_rank = 0}, two, RANKS, &lost);
   assert_int_equal(lost.kind, LS_FAULT_EXIT);
   assert_int_equal(lost.rank, 1);
-  /* before any rank has shown itself, a refused configuration is told from an mpirun that could not start */
-  ls_page_look_t unseen[RANKS] = {0};
+}
+
+/* A rank that was killed within 5 ms of its start ended the run for good: mpirun's exit without a word counted as a refusal. */
+static void a_rank_that_dies_before_it_shows_itself_is_no_refusal(void **state) {
+  (void)state;
+  static const struct {
+    int code;
+    int64_t kills_of_system;
+    const char *words;
+    ls_fault_kind_t kind;
+    const char *text;
+  } rows[] = {
+      {3, 0, "c.yaml:1:1: unknown section", LS_FAULT_REFUSED, "the run ended with exit code 3"},
+      {7, 0, "mpirun (Open MPI 4) could not run the ranks: too few files may be open", LS_FAULT_REFUSED, ""},
+      {3, 0, "", LS_FAULT_EXIT, ""},
+      {7, 0, "", LS_FAULT_EXIT, ""},
+      {1, 0, "", LS_FAULT_EXIT, "the run ended with exit code 1"},
+      {9, 0, "mpirun (Open MPI 4) could not run the ranks, and none of them has said why", LS_FAULT_EXIT, ""},
+      {137, 0, "a rank was ended by signal 9 (Killed)", LS_FAULT_SIGNAL, "a rank was ended by signal 9"},
+      {137, 0, "", LS_FAULT_SIGNAL, "a rank was ended by signal 9"},
+      {137, 1, "", LS_FAULT_MEMORY, "a rank ran out of memory: the system ended it"},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const ls_page_look_t unseen[RANKS] = {0};
+    ls_fault_t fault = {.rank = -1};
+    char text[512];
+    snprintf(fault.words, sizeof fault.words, "%s", rows[i].words);
+    ls_fault_classify(
+        &(ls_end_t){.code = rows[i].code, .dead_rank = -1, .kills_of_system = rows[i].kills_of_system},
+        unseen, RANKS, &fault);
+    ls_fault_text(&fault, RANKS, text, sizeof text);
+    if (fault.kind != rows[i].kind || fault.rank != -1 || strncmp(text, rows[i].text, strlen(rows[i].text)))
+      fail_msg("row %d: %s of rank %d: %s", i, ls_fault_name(fault.kind), fault.rank, text);
+  }
+  const ls_page_look_t alone = {0}; /* its launcher was blamed, which it does not have */
   ls_fault_t fault = {.rank = -1};
-  ls_fault_classify(&(ls_end_t){.code = 3, .dead_rank = -1}, unseen, RANKS, &fault);
-  assert_int_equal(fault.kind, LS_FAULT_REFUSED);
-  ls_fault_classify(&(ls_end_t){.code = 1, .dead_rank = -1}, unseen, RANKS, &fault);
-  assert_int_equal(fault.kind, LS_FAULT_EXIT);
+  const ls_end_t end = {.signal = SIGKILL, .code = 137, .signal_apart = true, .dead_rank = -1};
+  ls_fault_classify(&end, &alone, 1, &fault);
+  assert_int_equal(fault.kind, LS_FAULT_SIGNAL);
+  assert_int_equal(fault.rank, 0);
 }
 
 /* What a signal did to the launcher or to a rank, whatever the supervisor saw first of those that ended with it. */
@@ -262,9 +295,13 @@ static ls_fault_t killed(int64_t step) {
       .kind = LS_FAULT_SIGNAL, .rank = 1, .signal = SIGKILL, .code = 137, .at = at(LS_PAGE_STEP, step, 1)};
 }
 
-static ls_decision_t decide(ls_restarts_t *r, int64_t first, int64_t last) {
+static ls_decision_t decide_after(ls_restarts_t *r, int64_t first, int64_t last, double trained_s) {
   const ls_fault_t fault = killed(last);
-  return ls_restarts_decide(&restarts, 0, r, &(ls_life_t){first, last}, &fault);
+  return ls_restarts_decide(&restarts, 0, r, &(ls_life_t){first, last, trained_s}, &fault);
+}
+
+static ls_decision_t decide(ls_restarts_t *r, int64_t first, int64_t last) {
+  return decide_after(r, first, last, 60);
 }
 
 static void restarts_are_counted_in_a_row_and_wait_longer_each_time(void **state) {
@@ -295,10 +332,47 @@ static void the_same_failure_at_the_same_step_twice_ends_the_run(void **state) {
   assert_true(decide(&r, 600, 1001).again);
 }
 
+/* Two kills by chance during the start, where every step is 0, ended the run, whatever supervise.restarts.most allowed. */
+static void two_kills_at_the_start_are_not_the_same_failure(void **state) {
+  (void)state;
+  ls_restarts_t r = {0};
+  const ls_fault_t early = {.kind = LS_FAULT_SIGNAL, .rank = 1, .signal = SIGKILL, .code = 137};
+  const ls_life_t none = {-1, -1, 0};
+  for (int i = 0; i < restarts.most; i++) /* 0, 1, 2 s */
+    assert_int_equal(ls_restarts_decide(&restarts, 0, &r, &none, &early).wait_ns, i * second_ns);
+  const ls_decision_t last =
+      ls_restarts_decide(&restarts, 0, &r, &none, &early); /* one that lasts has an end */
+  assert_false(last.again);
+  assert_non_null(strstr(last.why, "supervise.restarts.most"));
+  r = (ls_restarts_t){0};
+  assert_true(decide_after(&r, 0, 1000, 59).again);
+  assert_true(decide_after(&r, 600, 1000, 59).again); /* nor at a step, of a short life */
+  assert_false(decide_after(&r, 600, 1000, 60).again);
+  r = (ls_restarts_t){0}; /* what a rank says itself, it would say again */
+  ls_fault_t said = early;
+  said.at = at(LS_PAGE_START, 0, 1);
+  said.at.error = LS_ERR_IO;
+  assert_true(ls_restarts_decide(&restarts, 0, &r, &none, &said).again);
+  assert_false(ls_restarts_decide(&restarts, 0, &r, &none, &said).again);
+}
+
+/* Each life did more steps than supervise.restarts.healthy_steps, but none that an earlier one had not done. */
+static void lives_that_never_get_further_come_to_an_end(void **state) {
+  (void)state;
+  ls_restarts_t r = {0};
+  for (int i = 0; i < restarts.most; i++)
+    assert_true(decide_after(&r, 0, 1000 - i, 1).again);
+  assert_true(decide_after(&r, 0, 1000 + 200, 1).again);
+  assert_int_equal(r.restarts, 1);
+  for (int i = 1; i < restarts.most; i++)
+    assert_true(decide_after(&r, 900, 1200 - i, 1).again);
+  assert_false(decide_after(&r, 900, 1199, 1).again);
+}
+
 static void what_another_start_cannot_cure_is_not_started_again(void **state) {
   (void)state;
   ls_restarts_t r = {0};
-  const ls_life_t life = {-1, -1};
+  const ls_life_t life = {-1, -1, 0};
   for (ls_fault_kind_t kind = LS_FAULT_NONE; kind < LS_FAULT_KINDS; kind++) {
     const ls_fault_t fault = {.kind = kind, .rank = -1, .code = 3};
     bool ends = kind == LS_FAULT_NONE || kind == LS_FAULT_ASKED || kind == LS_FAULT_REFUSED;
@@ -308,7 +382,7 @@ static void what_another_start_cannot_cure_is_not_started_again(void **state) {
 }
 
 static void of(ls_restarts_t *r, ls_fault_t fault, int64_t first, int64_t last, bool *fewer, bool *more) {
-  ls_decision_t d = ls_restarts_decide(&restarts, 0, r, &(ls_life_t){first, last}, &fault);
+  ls_decision_t d = ls_restarts_decide(&restarts, 0, r, &(ls_life_t){first, last, 60}, &fault);
   assert_true(d.again);
   *fewer = d.fewer, *more = d.more;
 }
@@ -419,7 +493,7 @@ static void a_rank_is_not_left_out_for_what_another_would_meet_too(void **state)
 
 static void after_a_divergence_its_samples_are_left_out(void **state) {
   (void)state;
-  const ls_life_t life = {100, 300};
+  const ls_life_t life = {100, 300, 60};
   ls_fault_t fault = {.kind = LS_FAULT_NONFINITE, .rank = -1, .code = 8, .at = at(LS_PAGE_END, 300, 1)};
   ls_restarts_t r = {0};
   assert_true(ls_restarts_decide(&restarts, 0, &r, &life, &fault).again);
@@ -445,7 +519,7 @@ static void a_broken_gpu_is_the_first_cause_and_left_out_at_once(void **state) {
   assert_int_equal(fault.code, 7);
   ls_fault_text(&fault, 3, text, sizeof text);
   if (!strstr(text, "rank 2 of 3 ") || !strstr(text, ": its GPU has reported an error")) fail_msg("%s", text);
-  ls_decision_t decision = ls_restarts_decide(&restarts, 0, &r, &(ls_life_t){0, 7}, &fault);
+  ls_decision_t decision = ls_restarts_decide(&restarts, 0, &r, &(ls_life_t){0, 7, 1}, &fault);
   assert_true(decision.again && decision.fewer);
   assert_int_equal(r.places.out_count, 1);
   assert_int_equal(r.places.out[0], 2);
@@ -461,9 +535,12 @@ int main(void) {
       cmocka_unit_test(ranks_that_wait_for_a_save_have_its_budget),
       cmocka_unit_test(the_first_cause_is_found),
       cmocka_unit_test(the_evidence_counts_not_the_order_in_which_ends_are_seen),
+      cmocka_unit_test(a_rank_that_dies_before_it_shows_itself_is_no_refusal),
       cmocka_unit_test(of_ranks_that_are_found_dead_together_the_cause_is_named),
       cmocka_unit_test(restarts_are_counted_in_a_row_and_wait_longer_each_time),
       cmocka_unit_test(the_same_failure_at_the_same_step_twice_ends_the_run),
+      cmocka_unit_test(two_kills_at_the_start_are_not_the_same_failure),
+      cmocka_unit_test(lives_that_never_get_further_come_to_an_end),
       cmocka_unit_test(a_rank_that_fails_twice_in_a_row_is_left_out),
       cmocka_unit_test(a_rank_without_its_device_is_left_out_at_once),
       cmocka_unit_test(what_is_left_out_is_tried_again_after_healthy_steps),

@@ -52,12 +52,18 @@ static const ls_option_t restart_rows[] = {
               .help = "Restarts in a row. One more failure ends the run."),
     LS_OPTION(ls_restarts_config_t, healthy_steps, .change = LS_CHANGE_IGNORED, .unit = "steps", .min = 1,
               .max = 1e12, .initial = "200",
-              .help = "After so many new steps the count of restarts begins again."),
+              .help =
+                  "After so many steps that no earlier life had done, the count of restarts begins again."),
     SECONDS(ls_restarts_config_t, backoff_s, "1",
             "The first restart in a row begins at once, the second one after this time; each later one waits "
             "twice as "
             "long."),
     SECONDS(ls_restarts_config_t, backoff_most_s, "60", "The longest wait before a restart."),
+    SECONDS(
+        ls_restarts_config_t, least_life_s, "60",
+        "A rank that just ends (a signal, an exit code, no error of its own) at the same step twice ends the "
+        "run only if the second time it had trained for so long. Shorter lives are started again, up to most "
+        "times."),
 };
 const ls_section_t ls_restarts_section = {
     "supervise.restarts", restart_rows, LS_COUNT(restart_rows),

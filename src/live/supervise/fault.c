@@ -133,11 +133,12 @@ static bool any_began(const ls_page_look_t *look, int count) {
   return false;
 }
 
-/* Before any rank has shown itself, the exit code alone says whether another start can help. */
-static bool refusal(int code) {
+/* Before any rank has shown itself, a refusal is an error in words with the exit code of one. An exit without a word may be a
+ * rank that was killed at its start. */
+static bool refusal(const char *words, int code) {
   static const ls_status_t rows[] = {LS_ERR_ARGUMENT, LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_CORRUPT,
                                      LS_ERR_UNSUPPORTED};
-  for (int i = 0; i < LS_COUNT(rows); i++)
+  for (int i = 0; i < LS_COUNT(rows) && words[0]; i++)
     if (ls_status_exit_code(rows[i]) == code) return true;
   return false;
 }
@@ -186,15 +187,14 @@ void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int coun
   } else if (failed >= 0 && (dead < 0 || look[dead].error != LS_OK || !is_consequence(look[failed].error))) {
     fault->kind = kind_of_status(look[failed].error);
     fault->rank = failed;
-  } else if (dead >= 0) {
+  } else if (dead >= 0 || by_signal) {
     fault->kind = !by_signal                                             ? LS_FAULT_EXIT
                   : fault->signal == SIGKILL && end->kills_of_system > 0 ? LS_FAULT_MEMORY
                                                                          : LS_FAULT_SIGNAL;
-    fault->rank = dead;
-  } else if (by_signal) {
-    fault->kind = LS_FAULT_LAUNCHER;
+    fault->rank = dead >= 0 ? dead : count == 1 ? 0 : -1; /* a rank that has shown nothing */
   } else {
-    fault->kind = !any_began(look, count) && refusal(end->code) ? LS_FAULT_REFUSED : LS_FAULT_EXIT;
+    fault->kind =
+        !any_began(look, count) && refusal(fault->words, end->code) ? LS_FAULT_REFUSED : LS_FAULT_EXIT;
   }
   if (fault->rank >= 0) fault->at = look[fault->rank];
   if (fault->kind == LS_FAULT_NONFINITE || fault->at.error == LS_ERR_DIFFER)
@@ -241,10 +241,12 @@ void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes
   }
   switch (f->kind) {
   case LS_FAULT_SIGNAL:
-    add(text, size_bytes, " was ended by signal %d (%s)", f->signal, strsignal(f->signal));
+    add(text, size_bytes, "%s was ended by signal %d (%s)", f->rank < 0 ? "a rank" : "", f->signal,
+        strsignal(f->signal));
     break;
   case LS_FAULT_MEMORY:
-    add(text, size_bytes, " ran out of memory%s", f->at.error ? "" : ": the system ended it");
+    add(text, size_bytes, "%s ran out of memory%s", f->rank < 0 ? "a rank" : "",
+        f->at.error ? "" : ": the system ended it");
     break;
   case LS_FAULT_HANG:
     add_hang(f, text, size_bytes);
@@ -349,8 +351,16 @@ static bool leave_out(ls_restarts_t *state, const ls_fault_t *fault, bool in_a_r
 
 /* ---- decisions ---- */
 
-/* A run that is deterministic fails again as it did. */
-static bool same_fault(const ls_fault_t *a, const ls_fault_t *b) {
+/* A process that just ends may have been ended by anybody; a rank's error, or its silence, is its own. */
+static bool ended_wordless(const ls_fault_t *f) {
+  return f->kind != LS_FAULT_HANG && f->at.error == LS_OK;
+}
+
+/* A run that is deterministic fails again as it did. A short life is cheap to repeat, and two of them may have been killed by
+ * chance at the same step, which at the start is none. */
+static bool same_fault(const ls_restarts_config_t *config, const ls_life_t *life, const ls_fault_t *a,
+                       const ls_fault_t *b) {
+  if (b->kind == LS_FAULT_HOST || (ended_wordless(b) && life->trained_s < config->least_life_s)) return false;
   return a->kind == b->kind && a->rank == b->rank && a->signal == b->signal && a->code == b->code &&
          a->at.step == b->at.step && a->at.phase == b->at.phase && a->at.error == b->at.error;
 }
@@ -359,8 +369,10 @@ ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, int64_t ski
                                  const ls_life_t *life, const ls_fault_t *fault) {
   if (fault->kind == LS_FAULT_NONE || fault->kind == LS_FAULT_ASKED) return (ls_decision_t){.why = ""};
   if (fault->kind == LS_FAULT_REFUSED) return (ls_decision_t){.why = "starting again cannot cure that"};
-  bool same = state->any && fault->kind != LS_FAULT_HOST && same_fault(&state->last, fault);
-  bool healthy = life->last_step >= 0 && life->last_step - life->first_step >= config->healthy_steps;
+  bool same = state->any && same_fault(config, life, &state->last, fault);
+  const int64_t before = max(life->first_step, state->furthest);
+  bool healthy = life->last_step >= 0 && life->last_step - before >= config->healthy_steps;
+  state->furthest = max(state->furthest, life->last_step);
   bool more = healthy && state->places.out_count > 0;
   bool fewer = !more && config->most > 0 && leave_out(state, fault, same || !healthy);
   if (more) state->places.out_count = 0;

@@ -43,6 +43,7 @@ typedef struct {
 /* What a life did, for the decision. */
 typedef struct {
   int64_t first_step, last_step; /* steps done when it began and when it ended; -1: it trained nothing */
+  double trained_s;              /* from its first step to its end; 0: it did none */
 } ls_life_t;
 
 /* ---- budgets ---- */
@@ -91,7 +92,8 @@ void ls_fault_text(const ls_fault_t *fault, int ranks, char *text, size_t size_b
 /* ---- decisions ---- */
 
 typedef struct {
-  int64_t restarts; /* in a row, without healthy steps in between */
+  int64_t restarts; /* in a row, without healthy steps in between, which no life had done before */
+  int64_t furthest; /* the newest step that any life has done */
   ls_fault_t last;
   bool any;
   ls_places_t places; /* of the next life */

@@ -299,7 +299,7 @@ static void finish(life_t *l, bool known) {
   l->seen.code = ended.code;
   l->seen.kills_of_system = system_kills() - l->kills;
   look_at_page(l, ls_clock_ns());
-  const bool alone = !l->hosts && l->look[0].pid == l->child; /* the child is the only rank */
+  const bool alone = !l->hosts && l->ranks == 1; /* the child is the rank */
   l->seen.signal_apart |= alone;
   if (alone) l->gone[0] = true; /* perhaps sooner than it was watched */
   if (l->hosts) watch_ranks(l);
@@ -312,6 +312,8 @@ static void finish(life_t *l, bool known) {
   }
   look_at_gpus(l, fault);
   l->end->ended_ns = ls_clock_ns();
+  if (l->end->first_step_ns > 0)
+    l->end->steps.trained_s = (double)(l->end->ended_ns - l->end->first_step_ns) * 1e-9;
 }
 
 static void release(life_t *l) {
@@ -330,7 +332,7 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
                         FILE *printed, ls_life_end_t *end) {
   const int ranks = ls_page_ranks(page);
   const size_t n = (size_t)ranks;
-  *end = (ls_life_end_t){.fault.rank = -1, .steps = {-1, -1}, .ranks = ranks};
+  *end = (ls_life_end_t){.fault.rank = -1, .steps = {.first_step = -1, .last_step = -1}, .ranks = ranks};
   life_t l = {.ctx = ctx,
               .spec = spec,
               .hosts = hosts,

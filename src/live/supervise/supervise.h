@@ -18,7 +18,7 @@ typedef struct {
 } ls_supervise_config_t;
 typedef struct {
   int64_t most, healthy_steps;
-  double backoff_s, backoff_most_s;
+  double backoff_s, backoff_most_s, least_life_s;
 } ls_restarts_config_t;
 typedef struct {
   int64_t least; /* 0: all of them */

@@ -1,0 +1,9 @@
+#!/bin/sh
+# a_rank_that_dies_at_its_start: killed within 50 ms, 60 times (LOCKSTEP_KILLS); each run ends with the undisturbed bits.
+set -eu
+. "$(dirname "$0")/lib.sh"
+for tool in mpirun python3; do
+  command -v $tool >/dev/null 2>&1 || { echo "skipped: no $tool"; exit 77; }
+done
+"$source_dir/bench/early_kills.py" "$program" "${LOCKSTEP_KILLS:-60}" "${LOCKSTEP_SEED:-$(date +%s)}" || fail "exit code $?"
+echo ok
