@@ -10,13 +10,14 @@ STRICT := $(if $(filter true 1,$(CI)),-DLS_WERROR=ON)
 # What is built: the product (all), its program alone (program), with what the tests need (tests, tests_all).
 TARGETS := all
 
-.PHONY: help setup build test test-all fuzz demo install clean format
+.PHONY: help setup build cuda test test-all fuzz demo install clean format
 help:
 	@echo "make demo     set up, build the program; then probe, plan, train, bench and report on this machine"
 	@echo "make test     set up, build, run the test suite"
 	@echo "make test-all set up, build, run the tests that make test leaves out: they need minutes, a browser, other hosts"
 	@echo "make fuzz     set up, build, fuzz every parser of outside data for a minute (the tests do for a second)"
 	@echo "make build    build the preset PRESET=$(PRESET) (release, dev, debug, asan, tsan, clang, cuda)"
+	@echo "make cuda     build with the CUDA module, which the other targets build only where a GPU's driver answers"
 	@echo "make install  install the build under PREFIX (default /usr/local)"
 	@echo "make format   clang-format the sources"
 	@echo "make clean    remove build/"
@@ -26,8 +27,11 @@ setup:
 
 build: setup
 	@echo "build: $(BUILD)"
-	@cmake --preset $(PRESET) $(STRICT) >$(if $(V),/dev/stdout,/dev/null)
+	@cmake --preset $(PRESET) $(STRICT) $(FLAGS) >$(if $(V),/dev/stdout,/dev/null)
 	@cmake --build $(BUILD) --target $(TARGETS) -- -j $(CORES) $(if $(V),-v,--quiet)
+
+cuda: FLAGS := -DLS_CUDA=ON
+cuda: build
 
 # One test more than there are cores: some wait for deadlines, signals or files. SERIAL ones are alone all the same.
 CTEST = ctest --test-dir $(BUILD) -j $$(($(CORES) + 1)) --output-on-failure --no-tests=error

@@ -1,7 +1,9 @@
-# Whether the CUDA module is built: LS_CUDA_FOUND. AUTO builds it when nvcc and cuBLASLt are there, ON
-# demands them. nvcc is driven by custom commands instead of CMake's CUDA language: configuring stays quick,
+# Whether the CUDA module is built: LS_CUDA_FOUND. AUTO builds it when nvcc and cuBLASLt are there and a GPU's driver answers,
+# ON demands the first two. nvcc is driven by custom commands instead of CMake's CUDA language: configuring stays quick,
 # and neither a second compiler's checks nor its flags (sanitizers, clang) get in the way of the C build.
-set(LS_CUDA_ARCHS "90-real;75-virtual" CACHE STRING "GPU architectures: NN-real, NN-virtual or NN")
+set(LS_CUDA_ARCHS "" CACHE STRING "GPU architectures: NN-real, NN-virtual or NN; empty: this machine's, else 90-real and 75-virtual")
+execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+  OUTPUT_VARIABLE caps RESULT_VARIABLE no_driver ERROR_QUIET)
 set(LS_CUDA_FOUND OFF)
 set(why "")
 if(LS_CUDA STREQUAL "OFF")
@@ -19,12 +21,33 @@ else()
     set(why "the static CUDA runtime or cuBLASLt was not found")
   elseif(NOT LS_CUDA_HOST_COMPILER)
     set(why "nvcc needs g++, which was not found")
+  elseif(no_driver AND NOT LS_CUDA STREQUAL "ON")
+    set(why "no GPU's driver answers nvidia-smi; make cuda builds it nevertheless")
   else()
     set(LS_CUDA_FOUND ON)
   endif()
 endif()
 if(LS_CUDA STREQUAL "ON" AND NOT LS_CUDA_FOUND)
   message(FATAL_ERROR "LS_CUDA=ON, but ${why}")
+endif()
+
+set(archs ${LS_CUDA_ARCHS})
+if(LS_CUDA_FOUND AND NOT archs)
+  # An nvcc that is older than the GPU knows no code for it: the driver translates.
+  execute_process(COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]+" caps "${caps}")
+  foreach(cap ${caps})
+    string(REPLACE "." "" cap ${cap})
+    if(known MATCHES "sm_${cap}[^0-9a-z]")
+      list(APPEND archs ${cap}-real)
+    else()
+      list(APPEND archs 75-virtual)
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES archs)
+  if(NOT archs)
+    set(archs 90-real 75-virtual)
+  endif()
 endif()
 
 if(LS_CUDA_FOUND)
@@ -41,14 +64,14 @@ if(LS_CUDA_FOUND)
   if(LS_CUDNN_INCLUDE_DIR)
     set(LS_CUDNN_FOUND ON)
   endif()
-  message(STATUS "CUDA module: yes (CUDA ${CUDAToolkit_VERSION}, ${LS_CUDA_ARCHS}, NCCL ${LS_NCCL_FOUND}, "
+  message(STATUS "CUDA module: yes (CUDA ${CUDAToolkit_VERSION}, ${archs}, NCCL ${LS_NCCL_FOUND}, "
     "cuDNN ${LS_CUDNN_FOUND})")
 else()
   message(STATUS "CUDA module: no (${why})")
 endif()
 
 set(LS_CUDA_GENCODE "")
-foreach(arch ${LS_CUDA_ARCHS})
+foreach(arch ${archs})
   if(arch MATCHES "^([0-9]+a?)-real$")
     list(APPEND LS_CUDA_GENCODE "-gencode=arch=compute_${CMAKE_MATCH_1},code=sm_${CMAKE_MATCH_1}")
   elseif(arch MATCHES "^([0-9]+)-virtual$")
