@@ -1,9 +1,12 @@
 /* Option rows: strict values, every error at its place, did-you-mean, defaults, JSON and help. */
 #include "capture.h"
 
+#include "base/secret.h"
+
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct {
   int64_t units, steps;
@@ -14,6 +17,7 @@ typedef struct {
   ls_ints_t input;
   ls_strings_t target;
   double decay, norm;
+  const char *webhook;
 } section_t;
 
 static const char *const activations[] = {"none", "relu", "gelu", "sigmoid", NULL};
@@ -30,6 +34,8 @@ static const ls_option_t rows[] = {
     {"decay", LS_OPT_FLOAT, offsetof(section_t, decay), NULL, -1, 10, "-1", false, NULL, "Decay.",
      .apart = true},
     {"norm", LS_OPT_FLOAT, offsetof(section_t, norm), NULL, 0, 1e30, "0", false, NULL, "Norm."},
+    {"webhook", LS_OPT_STRING, offsetof(section_t, webhook), NULL, 0, 0, NULL, true, NULL, "Who is told.",
+     .secret = true},
 };
 static const ls_section_t section = {"net", rows, LS_COUNT(rows), "A section for tests."};
 static const char *const nested[] = {"layers", NULL};
@@ -132,7 +138,7 @@ static const struct {
     {"layres: 3", "f.yaml:2:1: unknown option `layres` in net; did you mean `layers`?"},
     {"quite_another: 3",
      "f.yaml:2:1: unknown option `quite_another` in net; possible: units, steps, lr, bias, path, "
-     "activation, input, target, decay, norm, layers"},
+     "activation, input, target, decay, norm, webhook, layers"},
 };
 
 static void refusals(void **state) {
@@ -252,9 +258,9 @@ static void json(void **state) {
   assert_int_equal(parse_text(c, "units: 5\ninput: [3, 4]\ntarget: x\nactivation: gelu\n", &doc, &s), LS_OK);
   json_t *object = ls_option_json(&section, &s);
   char *text = json_dumps(object, JSON_COMPACT);
-  assert_string_equal(
-      text, "{\"units\":5,\"steps\":null,\"lr\":0.001,\"bias\":true,\"path\":null,"
-            "\"activation\":\"gelu\",\"input\":[3,4],\"target\":[\"x\"],\"decay\":-1.0,\"norm\":0.0}");
+  assert_string_equal(text, "{\"units\":5,\"steps\":null,\"lr\":0.001,\"bias\":true,\"path\":null,"
+                            "\"activation\":\"gelu\",\"input\":[3,4],\"target\":[\"x\"],\"decay\":-1.0,"
+                            "\"norm\":0.0,\"webhook\":null}");
   assert_int_equal(parse_text(c, text, &again, &t), LS_OK); /* what is saved can be read, and says the same */
   json_t *second = ls_option_json(&section, &t);
   assert_true(json_equal(object, second));
@@ -263,6 +269,56 @@ static void json(void **state) {
   free(text);
   ls_doc_release(&again);
   ls_doc_release(&doc);
+}
+
+/* A secret stood in every saved and printed configuration. What names its source is shown, and is read when it is needed. */
+static void a_secret_is_read_from_its_source_and_shown_nowhere(void **state) {
+  capture_t *c = *state;
+  ls_doc_t doc;
+  section_t s;
+  char path[] = "/tmp/ls_secret_XXXXXX", text[128], value[LS_SECRET_BYTES], why[256];
+  const struct {
+    const char *given, *shown, *value; /* NULL: `why` is said */
+    const char *why;
+  } cases[] = {
+      {"https://u:pw@host/?token=T", "\"(hidden)\"", "https://u:pw@host/?token=T", NULL},
+      {"env:LS_TEST_SECRET", "\"env:LS_TEST_SECRET\"", "a \"b\"\\", NULL},
+      {"env:LS_TEST_NONE", "\"env:LS_TEST_NONE\"", NULL,
+       "environment of this process has no variable LS_TEST_NONE"},
+      {"file:secret", "\"file:/there/secret\"", NULL, "/there/secret: cannot be read: No such file"},
+      {"file:/dev/zero", "\"file:/dev/zero\"", NULL, "/dev/zero: too long for a secret"},
+      {"file:/dev/null", "\"file:/dev/null\"", NULL, "file:/dev/null: is empty"},
+      {"(hidden)", "\"(hidden)\"", NULL, "hidden in this saved configuration: write env:NAME or file:PATH"}};
+  setenv("LS_TEST_SECRET", "a \"b\"\\", 1);
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    snprintf(text, sizeof text, "units: 1\nwebhook: %s\n", cases[i].given);
+    assert_int_equal(ls_doc_parse(c->ctx, "/there/f.yaml", text, strlen(text), &doc), LS_OK);
+    assert_int_equal(ls_doc_start_paths(&doc, doc.root, "/there"), LS_OK);
+    assert_int_equal(ls_option_parse(c->ctx, &doc.arena, &section, doc.root, nested, &s), LS_OK);
+    json_t *json = ls_option_json(&section, &s);
+    char *shown = json_dumps(json_object_get(json, "webhook"), JSON_ENCODE_ANY);
+    assert_string_equal(shown, cases[i].shown);
+    assert_int_equal(ls_secret_read(s.webhook, value, why, sizeof why), cases[i].value != NULL);
+    if (cases[i].value) assert_string_equal(value, cases[i].value);
+    if (cases[i].why && !strstr(why, cases[i].why)) fail_msg("%s", why);
+    free(shown);
+    json_decref(json);
+    ls_doc_release(&doc);
+  }
+  static const char *const refused[] = {"units: 1\nwebhook: 'env:'\n", "units: 1\nwebhook: 'file:'\n"};
+  for (int i = 0; i < LS_COUNT(refused); i++) {
+    capture_clear(c);
+    assert_int_equal(parse_text(c, refused[i], &doc, &s), LS_ERR_CONFIG);
+    assert_non_null(strstr(c->text, "names no source: env:NAME or file:PATH was expected"));
+    ls_doc_release(&doc);
+  }
+  int fd = mkstemp(path);
+  assert_int_equal(write(fd, "https://host/x\r\nmore\n", 21), 21);
+  close(fd);
+  snprintf(text, sizeof text, "file:%s", path);
+  assert_true(ls_secret_read(text, value, why, sizeof why));
+  assert_string_equal(value, "https://host/x");
+  unlink(path);
 }
 
 static void help(void **state) {
@@ -357,6 +413,7 @@ int main(void) {
       TEST(a_list_of_names_may_be_long),
       TEST(locales),
       TEST(json),
+      TEST(a_secret_is_read_from_its_source_and_shown_nowhere),
       TEST(help),
       TEST(nearest),
       TEST(names_text),

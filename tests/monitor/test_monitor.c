@@ -610,13 +610,75 @@ static void a_webhook_gets_the_notice(void **state) {
     pthread_join(thread, NULL);
     assert_true(strstr(r.request, "POST /hook HTTP/1.1\r\n") == r.request);
     assert_non_null(strstr(r.request, "Content-Type: application/json\r\n"));
-    assert_non_null(strstr(r.request, "\r\n\r\n{\"version\":\"4\",\"status\":\"firing\"}\n"));
+    assert_non_null(strstr(r.request, "\r\n\r\n{\"version\":\"4\",\"status\":\"firing\"}"));
     if (rows[i].why && !strstr(why, rows[i].why)) fail_msg("%s", why);
   }
   close(r.listener); /* nobody listens any more */
   assert_false(ls_alert_send(&rule, notice, why, sizeof why));
   if (strncmp(why, "curl: (", 7) != 0) fail_msg("%s", why); /* its name once */
   json_decref(notice);
+}
+
+/* The address, with its secrets, was an argument, which all users can see. */
+static void an_address_with_a_secret_is_no_argument(void **state) {
+  (void)state;
+  char path[2 * PATH_BYTES], script[4 * PATH_BYTES], source[2 * PATH_BYTES + 8],
+      why[1024] = "", *before = strdup(getenv("PATH"));
+  size_t size_bytes;
+  snprintf(path, sizeof path, "%s/curl", dir);
+  snprintf(script, sizeof script, "#!/bin/sh\necho \"$*\" >'%s/flags'\n/bin/cat >'%s/options'\n", dir, dir);
+  assert_int_equal(ls_file_replace(NULL, path, script, strlen(script)), LS_OK);
+  chmod(path, 0700);
+  snprintf(source, sizeof source, "file:%s/secret", dir);
+  setenv("PATH", dir, 1);
+  setenv("LS_TEST_HOOK", "https://u:pa\"ss@host/?token=T1", 1);
+  const struct {
+    const char *webhook, *options;
+  } rows[] = {{"http://u:pass@host/?token=T0", "url = \"http://u:pass@host/?token=T0\"\n"},
+              {"env:LS_TEST_HOOK", "url = \"https://u:pa\\\"ss@host/?token=T1\"\n"},
+              {source, "url = \"https://host/T2\"\n"},
+              {source, "url = \"https://host/T3\"\n"}}; /* it has changed meanwhile */
+  json_t *notice = json_pack("{s:s}", "run", "a\\b");
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const ls_alert_rule_t rule = {.name = "loss", .when = "loss > 1", .webhook = rows[i].webhook};
+    snprintf(path, sizeof path, "%s/secret", dir);
+    snprintf(script, sizeof script, "https://host/T%d\n", i);
+    assert_int_equal(ls_file_replace(NULL, path, script, strlen(script)), LS_OK);
+    if (!ls_alert_send(&rule, notice, why, sizeof why)) fail_msg("%s", why);
+    char *flags = read_file("flags", &size_bytes), *options = read_file("options", &size_bytes);
+    assert_null(strstr(flags, "host"));
+    assert_ptr_equal(strstr(options, rows[i].options), options);
+    assert_non_null(strstr(options, "\ndata-binary = \"{\\\"run\\\":\\\"a\\\\\\\\b\\\"}\"\n"));
+    ls_free(options);
+    ls_free(flags);
+  }
+  setenv("PATH", before, 1);
+  free(before);
+  json_decref(notice);
+}
+
+/* A run whose alerts cannot be sent is refused when it begins, and so is the address of a configuration that was saved. */
+static void a_secret_that_is_not_there_is_refused(void **state) {
+  (void)state;
+  capture_t *c;
+  const struct {
+    const char *webhook, *said;
+  } rows[] = {
+      {"env:LS_TEST_NONE", "monitor.alerts.webhook of loss: the environment of this process has no variable"},
+      {"env:PATH", "monitor.alerts.webhook of loss: env:PATH: an address that begins with http://"},
+      {"(hidden)", "is hidden in this saved configuration: write env:NAME or file:PATH"},
+      {"http://u:pw@h/", "the address stands in the configuration itself. What is saved"}};
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const ls_alert_rule_t rule = {.name = "loss", .when = "loss > 1", .webhook = rows[i].webhook};
+    const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .alerts = &rule, .alert_count = 1};
+    ls_monitor_t *monitor = NULL;
+    assert_int_equal(capture_setup((void **)&c), 0);
+    const ls_status_t status = ls_monitor_start(c->ctx, &config, &one_rank, &monitor);
+    assert_int_equal(status, i == 3 ? LS_OK : LS_ERR_CONFIG);
+    if (!strstr(c->text, rows[i].said) || strstr(c->text, "pw@")) fail_msg("%s", c->text);
+    ls_monitor_stop(monitor, status);
+    capture_teardown((void **)&c);
+  }
 }
 
 static void each_receiver_that_failed_is_named(void **state) {
@@ -774,6 +836,8 @@ int main(void) {
       IN_DIR(a_notice_is_one_that_receivers_take_and_names_its_run),
       cmocka_unit_test(a_quote_in_a_name_ends_no_text_of_the_group_key),
       cmocka_unit_test(a_webhook_gets_the_notice),
+      IN_DIR(an_address_with_a_secret_is_no_argument),
+      IN_DIR(a_secret_that_is_not_there_is_refused),
       IN_DIR(each_receiver_that_failed_is_named),
       IN_DIR(a_mail_is_given_to_sendmail),
       IN_DIR(a_slow_step_is_seen_against_the_usual_one),

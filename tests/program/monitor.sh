@@ -123,7 +123,7 @@ expect 3 'monitor.alerts.name: a name was expected' check "$work/c.yaml" --set '
 # what would need monitor.dir was left out without a word
 "$program" train "$work/c.yaml" --quiet --set train.steps=2 --set 'monitor={sinks: [csv]}' >"$work/out" 2>"$work/err" || fail "sinks without monitor.dir"
 grep -q '^lockstep: warning: monitor.sinks: has no effect, because nothing is watched: set monitor.dir, or set train.checkpoint.dir and use lockstep train --supervise$' "$work/err" || fail "no word of sinks that get nothing: $(cat "$work/err")"
-expect 3 'monitor.alerts.webhook: `ftp://x` does not begin with http' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, webhook: "ftp://x"}]}'
+expect 3 'monitor.alerts.webhook: an address that begins with http:// or https:// was expected, or env:NAME' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, webhook: "ftp://x"}]}'
 expect 3 'monitor.alerts.mail: `a b` is no address' check "$work/c.yaml" --set 'monitor={alerts: [{name: a, when: loss > 1, mail: [a b]}]}'
 expect 3 'monitor.alerts: a list of alerts was expected' check "$work/c.yaml" --set 'monitor={alerts: {name: a}}'
 touch "$work/file"
@@ -135,6 +135,28 @@ expect 5 "$work/file" train "$work/c.yaml" --quiet --set monitor.dir="$work/file
   >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
 [ "$(grep -c 'warning: alert: learns raised on rank 0 of .*: step is 200' "$work/err")" = 1 ] || fail "alert: $(cat "$work/err")"
 grep -q '"kind":"alert".*"alert":"learns","status":"raised"' "$work/alert/events.jsonl" || fail "no alert in the log"
+
+# Secrets of a configuration stood in config.json, in checkpoints and in what is printed.
+hook='http://user:pw-SECRET@127.0.0.1:1/?token=SECRET'
+sed "s#^parallel#monitor: {dir: $work/hidden, alerts: [{name: at, when: step >= 1, webhook: '$hook'}]}\nparallel#; s#$work/run#$work/hiddenrun#" "$work/c.yaml" >"$work/hook.yaml"
+mkdir "$work/said"
+"$program" train "$work/hook.yaml" --verbose >"$work/said/out" 2>"$work/said/err" || fail "$(cat "$work/said/err")"
+[ "$(grep -c 'warning: monitor.alerts.webhook of at: the address stands in the configuration itself' "$work/said/err")" = 1 ] || fail "no warning: $(cat "$work/said/err")"
+grep -q 'alert at could not be passed on: curl: (7)' "$work/said/err" || fail "not sent: $(cat "$work/said/err")"
+for how in 'inspect --resolved' 'inspect --resolved --json' check 'train --quiet --json --resume' 'train --resume --set train.batch=8' 'eval --json --checkpoint hiddenrun'; do
+  # shellcheck disable=SC2086 # words
+  (cd "$work" && "$program" ${how%% *} hook.yaml ${how#"${how%% *}"} >"said/$(echo "$how" | tr ' /' __)" 2>&1) || [ "${how%=*}" != "$how" ] || fail "$how: $(cat "$work/said/"*)"
+done
+found=$(grep -rl SECRET "$work/hidden" "$work/hiddenrun" "$work/said") || true
+[ -z "$found" ] || fail "a secret stands in $found"
+grep -q '"webhook": "(hidden)"' "$work/hiddenrun/config.json" || fail "config.json: $(cat "$work/hiddenrun/config.json")"
+# the saved configuration serves everything but sending; with the source of the secret in its place it trains
+"$program" check "$work/hiddenrun/config.json" >"$work/out" 2>"$work/err" || fail "config.json: $(cat "$work/err")"
+expect 3 'monitor.alerts.webhook of at: the value is hidden in this saved configuration: write env:NAME or file:PATH' train "$work/hiddenrun/config.json" --resume --set train.steps=250
+printf '%s\n' "$hook" >"$work/secret"
+"$program" train "$work/hiddenrun/config.json" --resume --set train.steps=250 --set monitor.alerts.0.webhook="file:$work/secret" >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+! grep -q SECRET "$work/err" || fail "a secret is said: $(cat "$work/err")"
+grep -q "\"webhook\": \"file:$work/secret\"" "$work/hiddenrun/config.json" || fail "$(cat "$work/hiddenrun/config.json")"
 
 # A recorded GPU in NVML's place, on any machine: its margin shrinks, and a limit of the run is told.
 printf '%s\n' '{"t": 0, "gpu_temperature_c": 60, "gpu_margin_c": 20, "gpu_power_w": 300, "gpu_power_limit_w": 400}' \

@@ -56,7 +56,8 @@ typedef struct {
   const char *const *choices; /* LS_OPT_ENUM: NULL-terminated names */
   const char *help;           /* one sentence */
   ls_change_t change;
-  bool apart; /* min, below 0, stands for "not given": other values are at least 0 */
+  bool secret; /* LS_OPT_STRING: a value of secret.h, hidden wherever it is saved or shown */
+  bool apart;  /* min, below 0, stands for "not given": other values are at least 0 */
 } ls_option_t;
 
 #define LS_OPTION_TYPE(field)                                                                                \

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/option_value.h"
+#include "base/secret.h"
 
 #include <string.h>
 
@@ -35,6 +36,8 @@ static json_t *value_json(const ls_option_t *row, const void *field) {
                                     .count_offset = offsetof(ls_floats_t, count)),
       [LS_OPT_STRINGS] = LS_FIELD_OF(ls_strings_t, v, LS_FIELD_LIST_AT, NULL, .each = &text_each,
                                      .count_offset = offsetof(ls_strings_t, count))};
+  if (row->secret && *(const char *const *)field)
+    return ls_json_text(ls_secret_shown(*(const char *const *)field));
   if (row->type == LS_OPT_PATH) return path_json(*(const char *const *)field);
   if (row->type == LS_OPT_INT && is_absent(row, (double)*(const int64_t *)field)) return json_null();
   if (row->type == LS_OPT_FLOAT && is_absent(row, *(const double *)field)) return json_null();
@@ -91,7 +94,9 @@ const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row) {
                                       [LS_OPT_STRINGS] = "list of texts",
                                       [LS_OPT_PATH] = "path"};
   char range[LS_OPT_RANGE_TEXT_BYTES];
-  const char *type = row->type == LS_OPT_ENUM ? choices_text(arena, row->choices) : types[row->type];
+  const char *type = row->secret                ? LS_SECRET_ENV "NAME | " LS_SECRET_FILE "PATH | text"
+                     : row->type == LS_OPT_ENUM ? choices_text(arena, row->choices)
+                                                : types[row->type];
   ls_option_range_text(row, range);
   if (!type) return NULL;
   return ls_arena_printf(arena, "%s%s%s%s%s, %s%s", type, *range ? ", " : "", range, row->unit ? ", " : "",

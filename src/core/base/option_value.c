@@ -3,6 +3,7 @@
 #include "base/option_value.h"
 
 #include "base/file.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -42,7 +43,8 @@ const char *ls_option_range_text(const ls_option_t *row, char buf[LS_OPT_RANGE_T
 static ls_status_t fail_value(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
                               const char *what) {
   char text[84];
-  ls_text_shown(node->text ? node->text : "", SIZE_MAX, text, sizeof text);
+  const char *shown = !node->text ? "" : row->secret ? ls_secret_shown(node->text) : node->text;
+  ls_text_shown(shown, SIZE_MAX, text, sizeof text);
   return ls_fail_at(s->ctx, LS_ERR_CONFIG, &node->place, "%s%s%s: `%s` %s", s->section,
                     *s->section ? "." : "", row->name, text, what);
 }
@@ -161,6 +163,21 @@ static ls_status_t parse_path(const ls_option_source_t *s, const ls_option_t *ro
   return LS_OK;
 }
 
+/* A file's relative path starts where its document says. */
+static ls_status_t parse_secret(const ls_option_source_t *s, const ls_option_t *row,
+                                const ls_doc_node_t *node, const char **out) {
+  ls_status_t status = parse_string(s, row, node, out);
+  if (status != LS_OK || ls_secret_is_value(*out)) return status;
+  const char *source = *out + strcspn(*out, ":");
+  if (*source && !source[1])
+    return fail_value(s, row, node, "names no source: env:NAME or file:PATH was expected");
+  if (!node->dir || strncmp(*out, LS_SECRET_FILE, strlen(LS_SECRET_FILE)) != 0) return LS_OK;
+  char *resolved = ls_path_resolve(s->ctx, node->dir, source + 1);
+  *out = resolved ? ls_arena_printf(s->arena, LS_SECRET_FILE "%s", resolved) : NULL;
+  ls_free(resolved);
+  return *out ? LS_OK : LS_ERR_MEMORY;
+}
+
 static ls_status_t fail_choice(const ls_option_source_t *s, const ls_option_t *row,
                                const ls_doc_node_t *node) {
   char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES], what[2 * LS_NAMES_TEXT_BYTES + 16];
@@ -233,7 +250,7 @@ ls_status_t ls_option_value_parse(const ls_option_source_t *s, const ls_option_t
   case LS_OPT_BOOL:
     return parse_bool(s, row, node, field);
   case LS_OPT_STRING:
-    return parse_string(s, row, node, field);
+    return row->secret ? parse_secret(s, row, node, field) : parse_string(s, row, node, field);
   case LS_OPT_PATH:
     return parse_path(s, row, node, field);
   case LS_OPT_ENUM:

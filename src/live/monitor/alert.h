@@ -19,7 +19,7 @@ typedef struct {
   double for_s, clear_for_s;
   ls_strings_t tell;   /* names of further values that it says */
   ls_strings_t run;    /* a program; it reads the notice from stdin */
-  const char *webhook; /* an address that gets the notice; NULL = none */
+  const char *webhook; /* names an address that gets the notice (base/secret.h); NULL = none */
   ls_strings_t mail;   /* addresses */
   const char *file;    /* notices are appended to it; NULL = none */
 } ls_alert_rule_t;
@@ -51,7 +51,13 @@ extern const ls_alert_rule_t ls_alert_usual[LS_ALERT_USUAL_COUNT];
  * run. New reference; NULL when memory is short. */
 json_t *ls_alert_notice(const ls_alert_t *alert, const char *host, const char *dir,
                         const ls_monitor_sample_t *sample);
-/* alert_send.c: gives the notice to all that the rule names, each for at most 10 s. False: `why` says what failed. */
+/* alert_send.c: whether curl may be given the address, and what is said of others. */
+#define LS_ALERT_NO_URL                                                                                      \
+  "an address that begins with http:// or https:// was expected, or env:NAME or file:PATH that has one"
+bool ls_alert_is_url(const char *text);
+/* Whether the rule's receivers can be known now. False: `why`. */
+bool ls_alert_check(const ls_alert_rule_t *rule, char *why, size_t why_bytes);
+/* Gives the notice to all that the rule names, each for at most 10 s. False: `why` says what failed. */
 bool ls_alert_send(const ls_alert_rule_t *rule, const json_t *notice, char *why, size_t why_bytes);
 
 /* A thread that sends notices in turn, so that nobody waits for a receiver. */

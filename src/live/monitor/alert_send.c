@@ -3,6 +3,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/secret.h"
 #include "base/signals.h"
 #include "monitor/alert.h"
 
@@ -57,26 +58,53 @@ static bool run_own(const ls_alert_rule_t *rule, const char *text, char *why, si
   return run_program(argv, text, &error, why, why_bytes);
 }
 
-static bool post(const char *url, const char *text, char *why, size_t why_bytes) {
-  const char *const argv[] = {"curl",
-                              "-q",
-                              "-sS",
-                              "-f",
-                              "-m",
-                              "3",
-                              "-o",
-                              "/dev/null",
-                              "--proto",
-                              "=http,https",
-                              "-H",
-                              "Content-Type: application/json",
-                              "--data-binary",
-                              "@-",
-                              "--url",
-                              url,
-                              NULL};
+bool ls_alert_is_url(const char *text) {
+  return !strncmp(text, "http://", 7) || !strncmp(text, "https://", 8);
+}
+
+static bool read_url(const char *webhook, char url[LS_SECRET_BYTES], char *why, size_t why_bytes) {
+  if (!ls_secret_read(webhook, url, why, why_bytes)) return false;
+  if (ls_alert_is_url(url)) return true;
+  snprintf(why, why_bytes, "%s: %s", ls_secret_shown(webhook), LS_ALERT_NO_URL);
+  return false;
+}
+
+bool ls_alert_check(const ls_alert_rule_t *rule, char *why, size_t why_bytes) {
+  char url[LS_SECRET_BYTES];
+  return !rule->webhook || read_url(rule->webhook, url, why, why_bytes);
+}
+
+/* `name = "text\n"`, as curl reads its options from a file. */
+static void put_option(FILE *to, const char *name, const char *text) {
+  fprintf(to, "%s = \"", name);
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') fputc('\\', to);
+    fputc(*text, to);
+  }
+  fputs("\"\n", to);
+}
+
+/* The address is not among the arguments, which all users of the machine can see. */
+static bool post(const char *webhook, const char *text, char *why, size_t why_bytes) {
+  const char *const argv[] = {"curl",    "-q",          "-sS", "-f",
+                              "-m",      "3",           "-o",  "/dev/null",
+                              "--proto", "=http,https", "-H",  "Content-Type: application/json",
+                              "-K",      "-",           NULL};
+  char url[LS_SECRET_BYTES], *options = NULL;
+  size_t size_bytes;
   int error;
-  return run_program(argv, text, &error, why, why_bytes);
+  if (!read_url(webhook, url, why, why_bytes)) return false;
+  FILE *to = open_memstream(&options, &size_bytes);
+  if (!to) {
+    snprintf(why, why_bytes, "out of memory for a notice");
+    return false;
+  }
+  put_option(to, "url", url);
+  put_option(to, "data-binary", text);
+  fclose(to);
+  bool sent = run_program(argv, options, &error, why, why_bytes);
+  free(options);
+  return sent;
 }
 
 /* A line of a header: ASCII alone. */

@@ -1,6 +1,7 @@
 /* Section monitor, and the rows of its alerts. */
 #include "monitor/monitor.h"
 
+#include "base/secret.h"
 #include "monitor/sink.h"
 
 #include <arpa/inet.h>
@@ -46,8 +47,11 @@ static const ls_option_t alert_rows[] = {
         .help =
             "Program and its arguments, started when the alert is raised or cleared, for at most 10 s. Its "
             "stdin is the notice in the form of Alertmanager's webhook."),
-    LS_OPTION(ls_alert_rule_t, webhook, .optional = true,
-              .help = "An http or https address that gets the notice, by the program curl, which has 3 s."),
+    LS_OPTION(
+        ls_alert_rule_t, webhook, .optional = true, .secret = true,
+        .help =
+            "An http or https address that gets the notice, by the program curl, which has 3 s. It is "
+            "read anew for each notice; an address written here is hidden wherever it is saved or shown."),
     LS_OPTION(ls_alert_rule_t, mail, .optional = true,
               .help = "Addresses that get it as mail, by the program sendmail."),
     LS_OPTION_PATH(ls_alert_rule_t, file, .optional = true,
@@ -76,11 +80,9 @@ static ls_status_t check_told(ls_ctx_t *ctx, const ls_doc_node_t *row, const ls_
 }
 
 static ls_status_t check_receivers(ls_ctx_t *ctx, const ls_doc_node_t *row, const ls_alert_rule_t *rule) {
-  if (rule->webhook && strncmp(rule->webhook, "http://", 7) != 0 &&
-      strncmp(rule->webhook, "https://", 8) != 0)
+  if (rule->webhook && ls_secret_is_value(rule->webhook) && !ls_alert_is_url(rule->webhook))
     return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(row, "webhook")->place,
-                      "monitor.alerts.webhook: `%s` does not begin with http:// or https://",
-                      LS_SHOWN(rule->webhook));
+                      "monitor.alerts.webhook: " LS_ALERT_NO_URL);
   for (int i = 0; i < rule->mail.count; i++) {
     const char *address = rule->mail.v[i];
     if (!*address || address[strcspn(address, " \t\r\n,;:<>()\"")] || strspn(address, "-") > 0)

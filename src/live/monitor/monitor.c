@@ -2,6 +2,7 @@
  * for the event log, which the training thread writes to as well, rarely. */
 #include "monitor/monitor.h"
 
+#include "base/secret.h"
 #include "base/signals.h"
 #include "monitor/measure.h"
 #include "monitor/sink.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SINKS_MAX = 8, HOST_BYTES = 128 };
+enum { SINKS_MAX = 8, HOST_BYTES = 128, WHY_BYTES = 1024 };
 static const int64_t sync_every_ns = INT64_C(10) * 1000000000;
 
 typedef struct {
@@ -175,6 +176,20 @@ static ls_status_t open_outputs(ls_monitor_t *m, const ls_monitor_config_t *conf
   return status;
 }
 
+/* Its address can be read here; whether it stands in the configuration is said once, by rank 0. */
+static ls_status_t check_webhook(const ls_monitor_t *m, const ls_alert_rule_t *rule) {
+  char why[WHY_BYTES];
+  if (!ls_alert_check(rule, why, sizeof why))
+    return ls_fail(m->ctx, LS_ERR_CONFIG, "monitor.alerts.webhook of %s: %s", LS_SHOWN(rule->name), why);
+  if (rule->webhook && ls_secret_is_value(rule->webhook) && m->measure.run.rank == 0)
+    ls_log(m->ctx, LS_LOG_WARN,
+           "monitor.alerts.webhook of %s: the address stands in the configuration itself. What is saved and "
+           "shown hides "
+           "it; write env:NAME or file:PATH to keep it out of the configuration, too",
+           LS_SHOWN(rule->name));
+  return LS_OK;
+}
+
 static ls_status_t take_alerts(ls_monitor_t *m, const ls_monitor_config_t *config) {
   const ls_alert_rule_t *rules = config->alerts ? config->alerts : ls_alert_usual;
   m->alert_count = config->alerts ? config->alert_count : LS_ALERT_USUAL_COUNT;
@@ -182,6 +197,8 @@ static ls_status_t take_alerts(ls_monitor_t *m, const ls_monitor_config_t *confi
   if (!m->alert) return LS_ERR_MEMORY;
   bool sent = false;
   for (int i = 0; i < m->alert_count; i++) {
+    ls_status_t status = check_webhook(m, &rules[i]);
+    if (status != LS_OK) return status;
     m->alert[i] = ls_alert_of(&rules[i]);
     sent |= rules[i].file || rules[i].run.count > 0 || rules[i].webhook || rules[i].mail.count > 0;
   }
