@@ -70,6 +70,29 @@ static void a_checkpoint_keeps_its_numbers(void **state) {
   said_close(&said);
 }
 
+static void more_units_than_labels(void **state) {
+  (void)state;
+  said_t said;
+  said_open(&said);
+  ls_dataset_t *d = NULL;
+  ls_strings_t all;
+  assert_int_equal(open_labels(said.ctx, "x,kind\n1,oak\n2,elm\n", NULL, (ls_strings_t){0}, false, &d),
+                   LS_OK);
+  assert_said(&said,
+              "t.csv: 2 labels, but the model's last layer has 3 units: classes from 2 on have no label");
+  assert_int_equal(ls_class_names(&d->arena, &d->labels, 3, &all), LS_OK);
+  assert_string_equal(all.v[1], "oak");
+  assert_string_equal(all.v[2], "2");
+  ls_dataset_close(d);
+  said_clear(&said); /* a checkpoint's were warned of when it was trained */
+  assert_int_equal(
+      open_labels(said.ctx, "x,kind\n1,oak\n", NULL, (ls_strings_t)NAMES("elm", "oak"), true, &d), LS_OK);
+  assert_string_equal(said.messages, "");
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
 static void numbers_stay_numbers(void **state) {
   (void)state;
   said_t said;
@@ -176,11 +199,9 @@ static void allocation_failures(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers_follow_the_names),
-      cmocka_unit_test(a_checkpoint_keeps_its_numbers),
-      cmocka_unit_test(numbers_stay_numbers),
-      cmocka_unit_test(quoted_gaps_are_names),
-      cmocka_unit_test(refusals),
+      cmocka_unit_test(numbers_follow_the_names), cmocka_unit_test(a_checkpoint_keeps_its_numbers),
+      cmocka_unit_test(more_units_than_labels),   cmocka_unit_test(numbers_stay_numbers),
+      cmocka_unit_test(quoted_gaps_are_names),    cmocka_unit_test(refusals),
       cmocka_unit_test(allocation_failures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,17 @@ grep -v elm held.csv >part.csv
 (head -1 held.csv && sed -n 2,4p train.csv) >in.csv
 "$program" predict c.yaml --checkpoint run --input in.csv --output out.csv >summary 2>log || fail "$(cat log)"
 [ "$(cut -d, -f1 out.csv | tr '\n' ' ')" = 'class oak elm "a ' ] || fail "predict: $(cat out.csv)"
+# more_units_than_labels: the names of the classes that have one are kept
+"$program" train c.yaml --quiet --set 'model.layers=[{dense: {units: 5}}]' --set train.epochs=2 --set train.checkpoint.dir=more >summary 2>log ||
+  fail "$(cat log)"
+grep -q "warning: .*train.csv: 3 labels, but the model's last layer has 5 units: classes from 3 on have no label and are shown as numbers; give the layer 3 units" log ||
+  fail "more units: $(cat log)"
+"$program" predict c.yaml --checkpoint more --set 'model.layers=[{dense: {units: 5}}]' --input in.csv >more.csv 2>log || fail "$(cat log)"
+[ "$(head -1 more.csv)" = 'class,probability,"a,sh",elm,oak,3,4' ] || fail "more units: $(head -1 more.csv)"
+# onnx_names_classes_and_columns, in the order of its output and of x
+"$program" export c.yaml --checkpoint run --output run.onnx >summary 2>log || fail "$(cat log)"
+grep -aqF 'classes' run.onnx && grep -aqF '["a,sh","elm","oak"]' run.onnx && grep -aqF 'columns' run.onnx && grep -aqF '["x","y"]' run.onnx ||
+  fail "names in ONNX: $(strings run.onnx | tail -5)"
 echo '1,2,pine' >>held.csv
 expect 4 'held.csv:32:5: column .kind.: label .pine. is none of the 3 that the model was trained on' train c.yaml \
   --set train.checkpoint.dir=other

@@ -230,6 +230,9 @@ static inline double ls_input_sample_ns(const ls_input_times_t *t) {
 /* Holds out nothing, neither a part of the samples nor files. */
 void ls_data_config_all(ls_data_config_t *config);
 
+/* Names of `count` classes, in the arena: those of `labels`, which are borrowed, and numbers for the rest. LS_ERR_MEMORY. */
+ls_status_t ls_class_names(ls_arena_t *arena, const ls_strings_t *labels, int64_t count, ls_strings_t *names);
+
 /* Memory of this process in which samples and targets are kept. Files that are mapped take none. Pure. */
 int64_t ls_dataset_bytes(const ls_dataset_t *dataset);
 /* The most that a thread held so far to make samples of pictures: files, pictures, room to scale them. */

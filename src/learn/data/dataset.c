@@ -233,6 +233,7 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
     if (status == LS_OK) status = ls_source_read(ctx, config, memory, want, &r);
     if (status == LS_OK && r.labels.text) status = ls_labels_list(&r.labels, &d->labels);
     if (status == LS_OK) status = build(ctx, config, want, norm, &r, d);
+    if (status == LS_OK) ls_labels_warn(ctx, d->source, &r.labels);
   }
 opened:
   ls_matrix_release(&r.features);

@@ -389,6 +389,7 @@ ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   d->sample.target = (ls_shape_t){.dtype = LS_I32};
   status = ls_images_list(ctx, config, want, labels, d);
   if (status == LS_OK && labels->text) status = ls_labels_list(labels, &d->labels);
+  if (status == LS_OK) ls_labels_warn(ctx, d->source, labels);
   if (status == LS_OK) status = ls_dataset_split(ctx, config->validation, d);
   const ls_normalize_t how = {.given = norm, .pictures = config};
   return status == LS_OK ? ls_images_ready(ctx, &how, NULL, d) : status;

@@ -1,6 +1,7 @@
 /* Text labels as class numbers: a class is the place of its label in the order of bytes, whatever the order of rows. */
 #include "data/read.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,24 @@ ls_status_t ls_labels_give(ls_labels_t *l, const ls_strings_t *given) {
     status = ls_labels_add(l, given->v[i], &number);
   l->closed = l->given = given->count > 0;
   return status == LS_OK ? ls_labels_close(l, NULL, 0) : status;
+}
+
+void ls_labels_warn(ls_ctx_t *ctx, const char *source, const ls_labels_t *l) {
+  if (!l->text || l->given || l->count >= l->most) return;
+  ls_log(ctx, LS_LOG_WARN,
+         "%s: %d label%s, but the model's last layer has %" PRId64
+         " units: classes from %d on have no label and are shown as numbers; give the layer %d unit%s",
+         source, l->count, LS_PLURAL(l->count), l->most, l->count, l->count, LS_PLURAL(l->count));
+}
+
+ls_status_t ls_class_names(ls_arena_t *arena, const ls_strings_t *labels, int64_t count, ls_strings_t *out) {
+  const char **list = ls_arena_array(arena, (size_t)count + 1, sizeof *list);
+  if (!list) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < count; i++)
+    if (!(list[i] = i < labels->count ? labels->v[i] : ls_arena_printf(arena, "%" PRId64, i)))
+      return LS_ERR_MEMORY;
+  *out = (ls_strings_t){(int)count, list};
+  return LS_OK;
 }
 
 ls_status_t ls_labels_list(const ls_labels_t *l, ls_strings_t *out) {

@@ -92,6 +92,8 @@ ls_status_t ls_labels_add(ls_labels_t *labels, const char *name, int64_t *number
 ls_status_t ls_labels_close(ls_labels_t *labels, double *values, int64_t count);
 ls_status_t ls_labels_give(ls_labels_t *labels, const ls_strings_t *given); /* a checkpoint's; may be none */
 ls_status_t ls_labels_list(const ls_labels_t *labels, ls_strings_t *out);   /* in the arena */
+/* Where the model has more classes than the training data have labels. A checkpoint's were warned of when it was trained. */
+void ls_labels_warn(ls_ctx_t *ctx, const char *source, const ls_labels_t *labels);
 /* Like ls_read_csv, of one column, whose cells are labels if there are some already, or if the first one with a value is
  * no number. Targets always have a value. */
 ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,

@@ -12,6 +12,9 @@ enum {
   MODEL_PRODUCER = 2,
   MODEL_GRAPH = 7,
   MODEL_OPSET = 8,
+  MODEL_METADATA = 14,
+  METADATA_KEY = 1,
+  METADATA_VALUE = 2,
   OPSET_DOMAIN = 1,
   OPSET_VERSION = 2
 };
@@ -129,6 +132,12 @@ ls_status_t ls_onnx_make(ls_ctx_t *ctx, const ls_model_config_t *given, const ls
   ls_proto_put(&whole_file, MODEL_OPSET, &opset);
   ls_proto_join(&o.out, &o.inits); /* both are fields of the graph */
   ls_proto_put(&whole_file, MODEL_GRAPH, &o.out);
+  for (int i = 0; i < LS_COUNT(source->meta); i++) {
+    if (!source->meta[i].text) continue;
+    ls_proto_text(&o.node, METADATA_KEY, source->meta[i].key);
+    ls_proto_text(&o.node, METADATA_VALUE, source->meta[i].text);
+    ls_proto_put(&whole_file, MODEL_METADATA, &o.node);
+  }
   status = whole_file.status;
   if (status == LS_OK && whole_file.used > LS_ONNX_FILE_MAX)
     status = ls_fail(ctx, LS_ERR_UNSUPPORTED, "the network is larger than the 2 GiB of an ONNX file");

@@ -12,6 +12,10 @@ typedef struct {
   /* x' = (x - mean) * scale of features, y = y' / scale + mean of targets (NULL for classes). */
   const double *mean, *target_mean;
   const float *scale, *target_scale;
+  /* The file's metadata: "classes", "columns" of a row of x and "targets", each a JSON list of names. Text NULL: it has none. */
+  struct {
+    const char *key, *text;
+  } meta[3];
 } ls_onnx_source_t;
 
 /* The whole file (ls_free). LS_ERR_UNSUPPORTED: an op has no form there, or the file would exceed 2 GiB. */

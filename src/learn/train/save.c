@@ -79,7 +79,7 @@ ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta
   return LS_OK;
 }
 
-static json_t *names_json(int64_t count, const char *const *name) {
+json_t *ls_train_names_json(int64_t count, const char *const *name) {
   json_t *list = json_array();
   for (int64_t i = 0; i < count; i++)
     if (json_array_append_new(list, json_string(name[i])) != 0) { /* not UTF-8: then they are not saved */
@@ -108,10 +108,12 @@ static json_t *meta_json(const ls_trainer_t *t) {
   json_decref(saved.norm);
   const ls_dataset_t *d = t->dataset;
   if (d->columns)
-    json_object_set_new(meta, "columns", names_json(d->column_count, (const char *const *)d->columns));
-  if (d->labels.count > 0) json_object_set_new(meta, "labels", names_json(d->labels.count, d->labels.v));
+    json_object_set_new(meta, "columns",
+                        ls_train_names_json(d->column_count, (const char *const *)d->columns));
+  if (d->labels.count > 0)
+    json_object_set_new(meta, "labels", ls_train_names_json(d->labels.count, d->labels.v));
   if (d->vocabulary.count > 0)
-    json_object_set_new(meta, "vocabulary", names_json(d->vocabulary.count, d->vocabulary.v));
+    json_object_set_new(meta, "vocabulary", ls_train_names_json(d->vocabulary.count, d->vocabulary.v));
   json_object_set_new(meta, "config", ls_config_json(t->config));
   return meta;
 }

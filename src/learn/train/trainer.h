@@ -114,6 +114,9 @@ ls_status_t ls_trainer_norm(ls_ctx_t *ctx, ls_arena_t *arena, const json_t *meta
 
 ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt); /* the parameters alone */
 
+/* A list of names (new reference); NULL: one is not UTF-8. */
+json_t *ls_train_names_json(int64_t count, const char *const *name);
+
 /* One save between its parts: what save.c describes, whoever writes it. */
 typedef struct {
   const char *dir; /* NULL: none */

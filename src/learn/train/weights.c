@@ -5,6 +5,7 @@
 #include "model/onnx.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN_MAX = 4, LIST_BYTES = 512 };
@@ -284,25 +285,50 @@ static const float *find_param(void *rows_, const char *name) {
   return NULL;
 }
 
+/* A JSON list (free); NULL: there are no names, or not all of them are UTF-8. */
+static char *names_text(int64_t count, const char *const *name) {
+  json_t *list = count > 0 ? ls_train_names_json(count, name) : NULL;
+  char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+  json_decref(list);
+  return text;
+}
+
 ls_status_t ls_trainer_export_onnx(ls_trainer_t *t, const char *path, int *count) {
-  const ls_norm_t *norm = &t->dataset->norm;
+  const ls_dataset_t *d = t->dataset;
+  const ls_norm_t *norm = &d->norm;
+  const ls_strings_t *target = &t->config->data.target;
+  ls_arena_t arena;
+  ls_strings_t classes = {0};
   ls_ckpt_rows_t rows = {0};
   char *bytes = NULL;
   size_t size;
+  ls_arena_init(&arena, t->ctx);
   ls_status_t status = ls_trainer_check_norm(t);
+  if (status == LS_OK && d->labels.count > 0)
+    status = ls_class_names(&arena, &d->labels, ls_model_classes(&t->config->model), &classes);
+  char *class_text = names_text(classes.count, classes.v),
+       *column_text = names_text(d->column_count, (const char *const *)d->columns),
+       *target_text =
+           t->classes ? NULL : names_text(target->count == t->outputs ? target->count : 0, target->v);
   if (status == LS_OK) status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
   if (status == LS_OK) status = ls_ckpt_rows(t->ctx, t->engine.table, t->engine.state->host, &rows);
-  const ls_onnx_source_t source = {.param = find_param,
-                                   .user = &rows,
-                                   .mean = norm->mean,
-                                   .scale = norm->scale,
-                                   .target_mean = norm->target_mean,
-                                   .target_scale = norm->target_scale};
+  const ls_onnx_source_t source = {
+      .param = find_param,
+      .user = &rows,
+      .mean = norm->mean,
+      .scale = norm->scale,
+      .target_mean = norm->target_mean,
+      .target_scale = norm->target_scale,
+      .meta = {{"classes", class_text}, {"columns", column_text}, {"targets", target_text}}};
   if (status == LS_OK) status = ls_onnx_make(t->ctx, &t->config->model, &source, &bytes, &size);
   if (status == LS_OK) status = ls_file_replace(t->ctx, path, bytes, size);
   *count = rows.count[0];
   ls_free(bytes);
+  free(class_text);
+  free(column_text);
+  free(target_text);
   ls_arena_release(&rows.arena);
+  ls_arena_release(&arena);
   return status;
 }
 
