@@ -10,7 +10,7 @@ static const cli_extra_t extra[] = {
     [EXTRA_INPUT] =
         {"--input", "FILE",
          "Samples without targets: CSV with a header, .npy, FILE.npz:NAME or IDX, also packed by gzip; - is "
-         "stdin. With data.kind: images a folder of images, or one."},
+         "stdin. With data.kind: images a folder of images, one, or a CSV file of their paths."},
     [EXTRA_OUTPUT] = {"--output", "FILE", "Where the predictions go (default: -, which is stdout)."},
     [EXTRA_FORMAT] = {"--format", "NAME",
                       "csv, npy or jsonl (default: the ending of the output's name, csv if it has none)."},
@@ -68,13 +68,43 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t 
               "step", (long long)step, "samples", cli_count(rows), "output", cli_shown(output));
 }
 
-/* What the columns of the output are called, where the configuration or the data have names for them. */
-static const char *const *names_of(const ls_trainer_t *t, const ls_config_t *config, int64_t width) {
-  const ls_strings_t *target = &config->data.target;
-  bool classes = ls_model_loss(&config->model)->classes;
-  const ls_strings_t *labels = &ls_trainer_data(t)->labels;
-  if (classes && labels->count == width) return labels->v;
-  return !classes && target->count == width ? target->v : NULL;
+/* What the columns of the output are called, where the configuration or the data have names for them; else none. */
+static ls_status_t find_names(ls_arena_t *arena, const ls_trainer_t *t, const ls_config_t *config,
+                              int64_t width, ls_strings_t *names) {
+  const ls_strings_t *target = &config->data.target, *labels = &ls_trainer_data(t)->labels;
+  *names = (ls_strings_t){0};
+  if (!ls_trainer_data(t)->classes) {
+    if (target->count == width) *names = *target;
+    return LS_OK;
+  }
+  return labels->count > 0 ? ls_class_names(arena, labels, width, names) : LS_OK;
+}
+
+/* Of a position the file of its sample. */
+static const char *file_of(const void *source, int64_t row) {
+  const predict_t *p = source;
+  return ls_stream_file(p->in, row / p->each);
+}
+
+static ls_status_t write_rows(predict_t *p, const cli_args_t *args, const ls_config_t *config) {
+  ls_arena_t arena;
+  ls_strings_t names;
+  ls_arena_init(&arena, p->ctx);
+  const int64_t width = ls_trainer_outputs(p->trainer) / p->each, samples = ls_stream_total(p->in);
+  const bool files = samples > 0 && ls_stream_file(p->in, 0);
+  ls_status_t status = find_names(&arena, p->trainer, config, width, &names);
+  const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",
+                                .format = args->extra[EXTRA_FORMAT],
+                                .classes = ls_trainer_data(p->trainer)->classes,
+                                .width = width,
+                                .names = names.v,
+                                .rows = samples < 0 ? samples : samples * p->each,
+                                .file = files ? file_of : NULL,
+                                .source = p};
+  if (status == LS_OK) status = cli_rows_open(p->ctx, &spec, &p->out);
+  if (status == LS_OK) status = cli_rows_close(p->out, predict_all(p));
+  ls_arena_release(&arena);
+  return status;
 }
 
 static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
@@ -90,15 +120,7 @@ static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_confi
   const ls_data_want_t want = ls_train_want(&config->model);
   status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], &want, &p.in);
   if (status != LS_OK) return status;
-  const int64_t width = ls_trainer_outputs(t) / p.each, samples = ls_stream_total(p.in);
-  const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",
-                                .format = args->extra[EXTRA_FORMAT],
-                                .classes = d->classes,
-                                .width = width,
-                                .names = names_of(t, config, width),
-                                .rows = samples < 0 ? samples : samples * p.each};
-  status = cli_rows_open(ctx, &spec, &p.out);
-  if (status == LS_OK) status = cli_rows_close(p.out, predict_all(&p));
+  status = write_rows(&p, args, config);
   if (status == LS_OK) print_result(args, t, p.rows);
   ls_free(p.values);
   ls_stream_close(p.in);
@@ -131,6 +153,7 @@ const cli_command_t cli_predict = {
         "predictions in the units of the\ndata. Samples are normalised as the checkpoint's run normalised "
         "its own; "
         "of a CSV file the columns with its names are taken, and\nothers are ignored.",
-    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
+             CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};

@@ -12,10 +12,14 @@ typedef struct {
   int64_t width;      /* of a row */
   const char *const *names; /* (width) of classes or values; NULL: "0", "1", .. */
   int64_t rows;             /* that will come; -1 = not known */
+  const char *(*file)(const void *source,
+                      int64_t row); /* the file that a row is about; NULL: rows are no files */
+  const void *source;
 } cli_rows_spec_t;
 extern const char *const cli_rows_formats[]; /* NULL-terminated */
 
-/* A regular file is written beside its place and put there by close: it exists whole or not at all. The specification
+/* Nothing is written before the first rows come, or the close after none, so that a bad input leaves stdout empty. A regular
+ * file is written beside its place and put there by close: it exists whole or not at all. The specification
  * is borrowed until close. LS_ERR_ARGUMENT: no such format, or one that needs a file to go back in. */
 ls_status_t cli_rows_open(ls_ctx_t *ctx, const cli_rows_spec_t *spec, cli_rows_out_t **out);
 ls_status_t cli_rows_put(cli_rows_out_t *out, int64_t rows, const float *values);

@@ -22,6 +22,7 @@ struct cli_rows_out {
   cli_file_t file;
   FILE *to;      /* of the file */
   bool terminal; /* it is one: names are escaped */
+  bool begun;
   int64_t rows;
 };
 
@@ -58,6 +59,7 @@ static void put_cell(const cli_rows_out_t *o, const char *text) {
 
 static void csv_begin(cli_rows_out_t *o) {
   char text[24];
+  if (o->spec.file) fputs("file,", o->to);
   if (o->spec.classes) fputs("class,probability", o->to);
   for (int64_t i = 0; i < o->spec.width; i++) {
     if (i > 0 || o->spec.classes) fputc(',', o->to);
@@ -69,6 +71,10 @@ static void csv_begin(cli_rows_out_t *o) {
 /* Nine digits tell any two floats apart. */
 static void csv_row(cli_rows_out_t *o, const float *values) {
   char text[24];
+  if (o->spec.file) {
+    put_cell(o, o->spec.file(o->spec.source, o->rows));
+    fputc(',', o->to);
+  }
   if (o->spec.classes) {
     int64_t best = best_of(o, values);
     put_cell(o, name_of(o, best, text));
@@ -91,21 +97,38 @@ static void nothing(cli_rows_out_t *o) {
   (void)o;
 }
 
+static void put_json_number(FILE *to, float value) {
+  fprintf(to, isfinite(value) ? "%.9g" : "null", (double)value);
+}
+
+/* Classes that have names are members, so that nobody has to know their order. */
 static void json_row(cli_rows_out_t *o, const float *values) {
+  const bool named = o->spec.classes && o->spec.names;
   fputc('{', o->to);
+  if (o->spec.file) {
+    fputs("\"file\": ", o->to);
+    put_json_text(o->to, o->spec.file(o->spec.source, o->rows));
+    fputs(", ", o->to);
+  }
   if (o->spec.classes) {
     int64_t best = best_of(o, values);
     fputs("\"class\": ", o->to);
-    if (o->spec.names)
+    if (named)
       put_json_text(o->to, o->spec.names[best]);
     else
       fprintf(o->to, "%lld", (long long)best);
-    fprintf(o->to, ", \"probability\": %.9g, ", (double)values[best]);
+    fputs(", \"probability\": ", o->to);
+    put_json_number(o->to, values[best]);
+    fputs(", ", o->to);
   }
-  fprintf(o->to, "\"%s\": [", o->spec.classes ? "probabilities" : "values");
-  for (int64_t i = 0; i < o->spec.width; i++)
-    fprintf(o->to, isfinite(values[i]) ? "%s%.9g" : "%snull", i ? ", " : "", (double)values[i]);
-  fputs("]}\n", o->to);
+  fprintf(o->to, "\"%s\": %c", o->spec.classes ? "probabilities" : "values", named ? '{' : '[');
+  for (int64_t i = 0; i < o->spec.width; i++) {
+    if (i > 0) fputs(", ", o->to);
+    if (named) put_json_text(o->to, o->spec.names[i]);
+    if (named) fputs(": ", o->to);
+    put_json_number(o->to, values[i]);
+  }
+  fputs(named ? "}}\n" : "]}\n", o->to);
 }
 
 /* Version 1.0, of one length whatever the number of rows is. */
@@ -160,18 +183,27 @@ ls_status_t cli_rows_open(ls_ctx_t *ctx, const cli_rows_spec_t *spec, cli_rows_o
         "write to a file with --output FILE",
         o->format->name);
   if (status != LS_OK) return cli_rows_close(o, status);
-  o->format->begin(o);
+  if (spec->file && o->format->row == npy_row)
+    ls_log(ctx, LS_LOG_INFO,
+           "an array has no names: its rows follow the input's files; csv and jsonl name the file of each");
   *out = o;
   return LS_OK;
 }
 
+static void begin(cli_rows_out_t *o) {
+  if (!o->begun) o->format->begin(o);
+  o->begun = true;
+}
+
 ls_status_t cli_rows_put(cli_rows_out_t *o, int64_t rows, const float *values) {
+  begin(o);
   for (int64_t r = 0; r < rows && !ferror(o->to); r++, o->rows++)
     o->format->row(o, values + r * o->spec.width);
   return cli_file_written(&o->file);
 }
 
 ls_status_t cli_rows_close(cli_rows_out_t *o, ls_status_t status) {
+  if (status == LS_OK) begin(o);
   if (status == LS_OK && o->format->end) o->format->end(o);
   status = cli_file_close(&o->file, status);
   ls_free(o);

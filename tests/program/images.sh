@@ -47,13 +47,34 @@ train_as always $centre --set data.decode=always --set parallel.threads=2
 
 "$program" eval "$work/c.yaml" --checkpoint "$work/one" --json >"$work/eval.json"
 [ "$(field "$work/eval.json" loss)" = "$(field "$work/one.json" val_loss)" ] || fail "eval says another loss"
+"$program" eval "$work/c.yaml" --checkpoint "$work/one" >"$work/out" # a folder is no file
+grep -q "samples  *32 (validation folder $work/held)" "$work/out" || fail "eval: $(cat "$work/out")"
 "$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/held" --output "$work/y.csv"
-[ "$(head -1 "$work/y.csv")" = "class,probability,across,along,falling,rising" ] || fail "predict: $(head -1 "$work/y.csv")"
+[ "$(head -1 "$work/y.csv")" = "file,class,probability,across,along,falling,rising" ] || fail "predict: $(head -1 "$work/y.csv")"
 [ "$(wc -l <"$work/y.csv")" = 33 ] || fail "predict: $(wc -l <"$work/y.csv") lines"
 "$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/held/along/001.jpg" >"$work/y1.csv"
-{ sed -n 2p "$work/y1.csv"; sed -n 11p "$work/y.csv"; } | # one image is a product of another size: its last digits may differ
+{ sed -n 2p "$work/y1.csv"; sed -n 11p "$work/y.csv"; } | cut -d, -f2- | # one image is a product of another size: its last digits may differ
   awk -F, 'NR == 1 { split($0, one) } END { for (k = 2; k <= NF; k++) far += ($k - one[k]) ^ 2 > 1e-10; exit NR != 2 || one[1] != $1 || far || NF != 6 }' ||
   fail "one image has another prediction: $(sed -n 2p "$work/y1.csv"), not $(sed -n 11p "$work/y.csv")"
+
+# predict_names_each_file: every row has its file, and a file that is left out is named
+(cd "$work/held" && printf '%s\n' */*) | sort >"$work/names"
+tail -n +2 "$work/y.csv" | cut -d, -f1 | cmp - "$work/names" || fail "predict names other files: $(head -3 "$work/y.csv")"
+mkdir "$work/mixed"
+cp "$work/held/along/001.jpg" "$work/mixed/b.jpg" && cp "$work/held/along/002.jpg" "$work/mixed/d,1.jpg"
+for other in a.webp c.txt; do echo text >"$work/mixed/$other"; done
+"$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/mixed" >"$work/mixed.csv" 2>"$work/err" || fail "$(cat "$work/err")"
+sed -n 2,3p "$work/mixed.csv" | cut -c 1-8 | tr '\n' ' ' | grep -q '^b.jpg,.* "d,1.jpg $' || fail "mixed: $(cat "$work/mixed.csv")"
+grep -q 'mixed: 2 files are left out, not named like a picture (.png, .jpg, .jpeg): a.webp, c.txt$' "$work/err" || fail "$(cat "$work/err")"
+# .. of a list of paths, too, and a class's probability has its name
+printf 'id,file\n7,"d,1.jpg"\n8,b.jpg\n' >"$work/mixed/list.csv"
+"$program" predict "$work/c.yaml" --checkpoint "$work/one" --input "$work/mixed/list.csv" --format jsonl >"$work/list.jsonl" 2>"$work/err" || fail "$(cat "$work/err")"
+sed 's/: [0-9][0-9.e-]*/: N/g; s/"class": "[a-z]*"/"class": C/' "$work/list.jsonl" | tr '\n' ' ' >"$work/out"
+printf '{"file": "%s", "class": C, "probability": N, "probabilities": {"across": N, "along": N, "falling": N, "rising": N}} ' d,1.jpg b.jpg |
+  cmp - "$work/out" || fail "a list: $(cat "$work/list.jsonl")"
+"$program" predict "$work/c.yaml" --checkpoint "$work/one" --input - <"$work/mixed/list.csv" >"$work/out" 2>"$work/err" && fail "a list starts elsewhere"
+(cd "$work/mixed" && "$program" predict "$work/c.yaml" --checkpoint "$work/one" --input - --format npy <list.csv >"$work/out" 2>"$work/err") || fail "$(cat "$work/err")"
+grep -q 'an array has no names: its rows follow' "$work/err" || fail "npy of files: $(cat "$work/err")"
 
 # a class is called what its folder is
 cp -r "$work/held" "$work/tab" && mv "$work/tab/along" "$work/tab/$(printf 'a\tlong')"
@@ -72,7 +93,7 @@ set -- --set data.normalize=false --set 'data.mean=[0.4, 0.5, 0.6]' --set data.s
 "$program" predict "$work/c.yaml" --set "model.weights=$work/fixed.safetensors" "$@" >"$work/y3.csv" 2>"$work/err" ||
   fail "predict by weights alone: $(cat "$work/err")"
 # classes have their names in a checkpoint alone
-awk -F, 'FNR == 1 { file++ } FNR > 1 { for (k = 3; k <= NF; k++) if (file == 1) y[FNR, k] = $k; else { n++; far += $k != y[FNR, k] } }
+awk -F, 'FNR == 1 { file++ } FNR > 1 { for (k = 4; k <= NF; k++) if (file == 1) y[FNR, k] = $k; else { n++; far += $k != y[FNR, k] } }
   END { exit far || n != 128 }' "$work/y2.csv" "$work/y3.csv" || fail "weights alone predict otherwise: $(sed -n 2p "$work/y2.csv"), $(sed -n 2p "$work/y3.csv")"
 
 expect 4 'an image cannot come from stdin: name the file' predict "$work/c.yaml" --checkpoint "$work/one" --input - <"$work/held/along/001.jpg"

@@ -120,6 +120,7 @@ expect 4 'gzip data' predict c.yaml --checkpoint run --input cut.csv.gz
 # what is refused
 sed 's/near/nearly/' train.csv >other.csv
 expect 6 "trained on column 'near'" predict c.yaml --checkpoint run --input other.csv
+[ ! -s out ] || fail "a bad input leaves a header on stdout: $(cat out)"
 expect 4 'has 3 features per sample' predict c.yaml --checkpoint run --input a.npy
 expect 2 '--input FILE is missing' predict c.yaml --checkpoint run
 expect 2 'there is no model to use' predict c.yaml --input train.csv

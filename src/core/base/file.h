@@ -57,6 +57,7 @@ ls_status_t ls_dir_temporary(ls_ctx_t *ctx, const char *name, char **path);
 ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *count);
 
 bool ls_path_exists(const char *path);
+bool ls_path_is_folder(const char *path); /* or a link to one */
 /* Paths below are owned by the caller (ls_free); NULL when memory is short. */
 /* "a/b" joined by one slash. An absolute `name` is returned as it is. */
 char *ls_path_join(ls_ctx_t *ctx, const char *dir, const char *name);

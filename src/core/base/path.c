@@ -11,6 +11,11 @@ bool ls_path_exists(const char *path) {
   return access(path, F_OK) == 0;
 }
 
+bool ls_path_is_folder(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 char *ls_path_join(ls_ctx_t *ctx, const char *dir, const char *name) {
   if (name[0] == '/' || dir[0] == '\0') return ls_strdup(ctx, name);
   size_t dir_len = strlen(dir), size = dir_len + strlen(name) + 2;

@@ -29,6 +29,11 @@ ls_status_t ls_images_list(ls_ctx_t *ctx, const ls_data_config_t *config, const 
                            ls_labels_t *labels, ls_dataset_t *dataset);
 /* The same for a folder's images at any depth, or a single file, without classes; *count of them. Errors as above. */
 ls_status_t ls_images_find(ls_ctx_t *ctx, const char *path, ls_images_t *images, int64_t *count);
+/* The same for those that the text of a CSV file names, at `path`; whether a text is one, by its header. */
+ls_status_t ls_images_read_list(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path,
+                                const char *name, const char *text, size_t size, ls_images_t *images,
+                                int64_t *count);
+bool ls_images_is_list(const ls_data_config_t *config, const char *text, size_t size);
 /* The path of row `row`, in `path`. LS_ERR_MEMORY. */
 ls_status_t ls_images_path(const ls_dataset_t *dataset, int64_t row, char **path);
 

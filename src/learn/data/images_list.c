@@ -6,11 +6,17 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { DEPTH_MAX = 16 };
+enum { DEPTH_MAX = 16, SHOWN_NAMES = 5, SHOWN_BYTES = 64 };
+
+/* Files that are no samples: how many, and the first ones' names. */
+typedef struct {
+  int64_t count;
+  char shown[SHOWN_NAMES * SHOWN_BYTES];
+} left_out_t;
 
 typedef struct {
+  left_out_t unlike, loose; /* not named like pictures; pictures outside of the classes' folders */
   ls_ctx_t *ctx;
   const ls_data_want_t *want;
   ls_labels_t *labels;
@@ -55,17 +61,35 @@ static ls_status_t add_file(list_t *l, const char *name, double label) {
   return status;
 }
 
+/* ---- files that are left out ---- */
+
+static void leave_out(left_out_t *left, const char *name) {
+  char text[SHOWN_BYTES - sizeof ", "];
+  size_t used = strlen(left->shown);
+  if (left->count++ < SHOWN_NAMES)
+    snprintf(left->shown + used, sizeof left->shown - used, "%s%s", used ? ", " : "",
+             ls_text_shown(name, strlen(name), text, sizeof text));
+}
+
+static void tell(ls_ctx_t *ctx, const char *folder, const left_out_t *left, const char *what,
+                 const char *why) {
+  if (left->count > 0)
+    ls_log(ctx, LS_LOG_WARN, "%s: %" PRId64 " %s%s left out, %s: %s%s", folder, left->count, what,
+           left->count == 1 ? " is" : "s are", why, left->shown, left->count > SHOWN_NAMES ? ", ..." : "");
+}
+
+static void tell_left_out(list_t *l, const char *folder) {
+  tell(l->ctx, folder, &l->unlike, "file", "not named like a picture (.png, .jpg, .jpeg)");
+  tell(l->ctx, folder, &l->loose, "picture", "which no class's folder holds");
+  l->unlike = l->loose = (left_out_t){0};
+}
+
 /* ---- folders ---- */
 
 /* Bytes of a folder's path before the names of what lies in it. */
 static size_t root_bytes(const char *path) {
   size_t length = strlen(path);
   return length + (length == 0 || path[length - 1] != '/');
-}
-
-static bool is_folder(const char *path) {
-  struct stat info;
-  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 /* All pictures of a class, in the order of their names. Links are followed, so a circle of them ends by its depth. */
@@ -84,8 +108,10 @@ static ls_status_t walk(list_t *l, const char *folder, int depth, double label) 
       status = LS_ERR_MEMORY;
     else if (picture)
       status = add_file(l, path + l->root, label);
-    else if (is_folder(path))
+    else if (ls_path_is_folder(path))
       status = walk(l, path, depth + 1, label);
+    else
+      leave_out(&l->unlike, path + l->root);
     ls_free(path);
   }
   ls_free(name);
@@ -124,10 +150,14 @@ static ls_status_t read_folder(list_t *l, const char *root) {
   for (int i = 0; i < count && status == LS_OK; i++) {
     char *path = name[i][0] == '.' ? NULL : ls_path_join(l->ctx, root, name[i]);
     if (name[i][0] != '.' && !path) status = LS_ERR_MEMORY;
-    if (path && is_folder(path)) status = add_class(l, path, name[i]);
+    if (path && ls_path_is_folder(path))
+      status = add_class(l, path, name[i]);
+    else if (path && ls_picture_named(name[i]))
+      leave_out(&l->loose, name[i]);
     ls_free(path);
   }
   ls_free(name);
+  tell_left_out(l, root);
   if (status == LS_OK && l->count == before)
     status = ls_fail(
         l->ctx, LS_ERR_DATA,
@@ -142,6 +172,7 @@ typedef struct {
   int64_t count;
 } header_t;
 
+/* `label` NULL: the list may be without labels. */
 static ls_status_t read_header(ls_csv_scan_t *scan, const char *file, const char *label, header_t *h) {
   ls_csv_cell_t cell = {0};
   *h = (header_t){-1, -1, 0};
@@ -149,9 +180,9 @@ static ls_status_t read_header(ls_csv_scan_t *scan, const char *file, const char
     ls_status_t status = ls_csv_scan_cell(scan, &cell);
     if (status != LS_OK) return status;
     if (cell.len == strlen(file) && !memcmp(cell.text, file, cell.len)) h->file = h->count;
-    if (cell.len == strlen(label) && !memcmp(cell.text, label, cell.len)) h->label = h->count;
+    if (label && cell.len == strlen(label) && !memcmp(cell.text, label, cell.len)) h->label = h->count;
   }
-  if (h->file >= 0 && h->label >= 0) return LS_OK;
+  if (h->file >= 0 && (!label || h->label >= 0)) return LS_OK;
   return ls_csv_fail(scan, &cell, "there is no column '%s': data.%s names the one of the %s",
                      LS_SHOWN(h->file < 0 ? file : label), h->file < 0 ? "columns" : "target",
                      h->file < 0 ? "files" : "labels");
@@ -223,36 +254,46 @@ static ls_status_t read_row(list_t *l, ls_csv_scan_t *scan, const header_t *h, b
   }
   if (i != h->count)
     return ls_csv_fail(scan, &cell, "this row has %" PRId64 " cells, the header has %" PRId64, i, h->count);
-  if (first && !l->labels->closed)
+  if (first && h->label >= 0 && !l->labels->closed)
     l->labels->text = ls_number_parse(label.text, label.len, &number) == LS_NUMBER_BAD;
-  status = label_of(l, scan, &label, &number);
+  if (h->label >= 0) status = label_of(l, scan, &label, &number);
   if (status == LS_OK) status = text_of(l, scan, &file, "file", &name);
   if (status == LS_OK) status = add_file(l, name, number);
   ls_free(name);
   return status;
 }
 
-static ls_status_t read_csv(list_t *l, const ls_data_config_t *config, const char *path) {
-  const char *file = config->columns.count > 0 ? config->columns.v[0] : "file",
-             *label = config->target.count > 0 ? config->target.v[0] : "label";
-  char *text, delimiter;
-  size_t size;
+static const char *file_column(const ls_data_config_t *config) {
+  return config->columns.count > 0 ? config->columns.v[0] : "file";
+}
+
+static ls_status_t read_text(list_t *l, const ls_data_config_t *config, const char *path, const char *text,
+                             size_t size, const char *label) {
+  const char *file = file_column(config);
+  char delimiter;
   int64_t before = l->count;
-  ls_data_delimiter(config, &delimiter); /* was checked */
-  ls_status_t status = ls_read_bytes(l->ctx, path, &text, &size);
-  if (status != LS_OK) return status;
   ls_csv_scan_t scan;
   header_t h;
-  status = ls_csv_scan_begin(l->ctx, path, text, size, delimiter, &scan);
+  ls_data_delimiter(config, &delimiter); /* was checked */
+  ls_status_t status = ls_csv_scan_begin(l->ctx, path, text, size, delimiter, &scan);
   if (status == LS_OK && ls_csv_scan_done(&scan))
     status =
-        ls_fail(l->ctx, LS_ERR_DATA, "%s: the file is empty: a header with the columns %s and %s is needed",
-                path, LS_SHOWN(file), LS_SHOWN(label));
+        ls_fail(l->ctx, LS_ERR_DATA, "%s: the file is empty: a header with the column%s %s%s%s is needed",
+                path, label ? "s" : "", LS_SHOWN(file), label ? " and " : "", label ? LS_SHOWN(label) : "");
   if (status == LS_OK) status = read_header(&scan, file, label, &h);
   for (bool first = true; status == LS_OK && !ls_csv_scan_done(&scan); first = false)
     status = read_row(l, &scan, &h, first && before == 0);
   if (status == LS_OK && l->count == before)
     status = ls_fail(l->ctx, LS_ERR_DATA, "%s: there are no rows below the header", path);
+  return status;
+}
+
+static ls_status_t read_csv(list_t *l, const ls_data_config_t *config, const char *path) {
+  char *text;
+  size_t size;
+  ls_status_t status = ls_read_bytes(l->ctx, path, &text, &size);
+  if (status != LS_OK) return status;
+  status = read_text(l, config, path, text, size, config->target.count > 0 ? config->target.v[0] : "label");
   ls_free(text);
   return status;
 }
@@ -260,13 +301,13 @@ static ls_status_t read_csv(list_t *l, const ls_data_config_t *config, const cha
 /* ---- both ---- */
 
 static ls_status_t read_part(list_t *l, const ls_data_config_t *config, const char *path) {
-  return is_folder(path) ? read_folder(l, path) : read_csv(l, config, path);
+  return ls_path_is_folder(path) ? read_folder(l, path) : read_csv(l, config, path);
 }
 
 /* The folder at which the paths of a part begin. */
 static ls_status_t add_root(list_t *l, const char *path) {
-  char *parent = path && !is_folder(path) ? ls_path_parent(l->ctx, path) : NULL;
-  if (path && !is_folder(path) && !parent) return LS_ERR_MEMORY;
+  char *parent = path && !ls_path_is_folder(path) ? ls_path_parent(l->ctx, path) : NULL;
+  if (path && !ls_path_is_folder(path) && !parent) return LS_ERR_MEMORY;
   ls_status_t status = add_text(l, parent ? parent : path ? path : "");
   ls_free(parent);
   return status;
@@ -291,32 +332,51 @@ static ls_status_t read_all(list_t *l, const ls_data_config_t *config, ls_datase
   return status == LS_OK && !targets ? LS_ERR_MEMORY : status;
 }
 
+static ls_status_t give(list_t *l, ls_status_t status, ls_images_t *im, int64_t *count) {
+  im->names = l->names;
+  im->names_bytes = l->used;
+  im->name_at = l->at;
+  *count = l->count;
+  ls_free(l->label);
+  return status;
+}
+
 ls_status_t ls_images_list(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            ls_labels_t *labels, ls_dataset_t *d) {
   list_t l = {.ctx = ctx, .want = want, .labels = labels};
-  ls_status_t status = read_all(&l, config, d);
-  d->images->names = l.names;
-  d->images->names_bytes = l.used;
-  d->images->name_at = l.at;
-  ls_free(l.label);
-  return status;
+  int64_t count;
+  return give(&l, read_all(&l, config, d), d->images, &count);
 }
 
 ls_status_t ls_images_find(ls_ctx_t *ctx, const char *path, ls_images_t *im, int64_t *count) {
   list_t l = {.ctx = ctx};
-  bool folder = is_folder(path);
+  bool folder = ls_path_is_folder(path);
   ls_status_t status = add_root(&l, path);
   l.root = root_bytes(path);
   const char *name = strrchr(path, '/');
   if (status == LS_OK) status = folder ? walk(&l, path, 1, 0) : add_file(&l, name ? name + 1 : path, 0);
+  tell_left_out(&l, path);
   if (status == LS_OK && l.count == 0)
     status = ls_fail(ctx, LS_ERR_DATA, "%s: a folder without PNG or JPEG files", path);
-  im->names = l.names;
-  im->names_bytes = l.used;
-  im->name_at = l.at;
-  *count = l.count;
-  ls_free(l.label);
-  return status;
+  return give(&l, status, im, count);
+}
+
+ls_status_t ls_images_read_list(ls_ctx_t *ctx, const ls_data_config_t *config, const char *path,
+                                const char *name, const char *text, size_t size, ls_images_t *im,
+                                int64_t *count) {
+  list_t l = {.ctx = ctx};
+  ls_status_t status = add_root(&l, path);
+  if (status == LS_OK) status = read_text(&l, config, name, text, size, NULL);
+  return give(&l, status, im, count);
+}
+
+bool ls_images_is_list(const ls_data_config_t *config, const char *text, size_t size) {
+  char delimiter;
+  ls_csv_scan_t scan;
+  header_t h;
+  ls_data_delimiter(config, &delimiter); /* was checked */
+  return ls_csv_scan_begin(NULL, "", text, size, delimiter, &scan) == LS_OK && !ls_csv_scan_done(&scan) &&
+         read_header(&scan, file_column(config), NULL, &h) == LS_OK;
 }
 
 ls_status_t ls_images_path(const ls_dataset_t *d, int64_t row, char **path) {

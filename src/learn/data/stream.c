@@ -286,9 +286,10 @@ static ls_status_t open_pictures(ls_stream_rows_t *s, const ls_data_config_t *co
   return status;
 }
 
+/* `listed`: the stream is a CSV file of their paths. */
 static ls_status_t open_images(ls_stream_rows_t *s, const ls_data_config_t *config, const char *path,
-                               const ls_shape_t *x) {
-  if (!strcmp(path, "-"))
+                               const ls_shape_t *x, bool listed) {
+  if (!listed && !strcmp(path, "-"))
     return ls_fail(s->ctx, LS_ERR_DATA,
                    "an image cannot come from stdin: name the file, or a folder of images");
   if (make_images(s, *x) != LS_OK) return LS_ERR_MEMORY;
@@ -297,7 +298,13 @@ static ls_status_t open_images(ls_stream_rows_t *s, const ls_data_config_t *conf
   if (!d->images) return LS_ERR_MEMORY;
   ls_status_t status = ls_images_settings(s->ctx, config, x, d->images);
   if (status == LS_OK) status = ls_augment_set(s->ctx, config, &d->sample.x, &d->augment);
-  if (status == LS_OK) status = ls_images_find(s->ctx, path, d->images, &d->rows);
+  for (size_t want = BLOCK_BYTES; listed && status == LS_OK && !s->ended; want *= 2)
+    status = want < ls_read_limit() ? fill(s, want)
+                                    : ls_fail(s->ctx, LS_ERR_DATA, "%s: more than %zu bytes", s->name, want);
+  if (status == LS_OK)
+    status = listed
+                 ? ls_images_read_list(s->ctx, config, path, s->name, s->buffer, s->used, d->images, &d->rows)
+                 : ls_images_find(s->ctx, path, d->images, &d->rows);
   d->split_rows = d->rows;
   s->next = next_images;
   return status;
@@ -333,20 +340,18 @@ static ls_status_t open_file(ls_stream_rows_t *s, const char *path) {
 
 /* Whether the path is for decoding: arrays and tables are read as always. */
 static bool is_images(const ls_stream_rows_t *s, const ls_data_config_t *config, const char *path) {
-  struct stat info;
-  if (config->kind != LS_DATA_IMAGES) return false;
-  return (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) || ls_picture_is(s->buffer, s->used);
+  return config->kind == LS_DATA_IMAGES && (ls_path_is_folder(path) || ls_picture_is(s->buffer, s->used));
 }
 
 static ls_status_t open_format(ls_stream_rows_t *s, const ls_data_config_t *config, const char *path,
                                const ls_data_want_t *want) {
-  if (is_images(s, config, path)) return open_images(s, config, path, &want->x);
+  if (is_images(s, config, path)) return open_images(s, config, path, &want->x, false);
   size_t length = ls_npz_file_length(path);
   const char *file = ls_arena_strndup(&s->arena, path, length);
   ls_status_t status = file ? open_file(s, file) : LS_ERR_MEMORY;
   if (status == LS_OK) status = fill(s, MAGIC_BYTES);
   if (status != LS_OK) return status;
-  if (is_images(s, config, path)) return open_images(s, config, path, &want->x);
+  if (is_images(s, config, path)) return open_images(s, config, path, &want->x, false);
   if (ls_npz_is(path, s->buffer, s->used)) {
     ls_free(s->buffer);
     s->buffer = NULL;
@@ -362,9 +367,16 @@ static ls_status_t open_format(ls_stream_rows_t *s, const ls_data_config_t *conf
     return status == LS_OK && pictures && s->array.type == LS_ELEM_U8 ? open_pictures(s, config, want)
                                                                       : status;
   }
-  if (config->kind == LS_DATA_IMAGES)
-    return ls_fail(s->ctx, LS_ERR_DATA, "%s: neither PNG nor JPEG, nor an array of images (.npy, .npz, IDX)",
-                   s->name);
+  if (config->kind == LS_DATA_IMAGES) {
+    status = fill(s, BLOCK_BYTES);
+    if (status != LS_OK) return status;
+    if (ls_images_is_list(config, s->buffer, s->used)) return open_images(s, config, path, &want->x, true);
+    return ls_fail(
+        s->ctx, LS_ERR_DATA,
+        "%s: neither PNG nor JPEG, nor an array of images (.npy, .npz, IDX), nor a CSV file of paths "
+        "(with a column '%s'; data.columns names another)",
+        s->name, config->columns.count > 0 ? LS_SHOWN(config->columns.v[0]) : "file");
+  }
   s->next = next_csv;
   if (config->kind != LS_DATA_CSV || config->window == 0) return LS_OK;
   s->next = next_windows;
@@ -406,6 +418,11 @@ void ls_stream_close(ls_stream_rows_t *s) {
   ls_free(s->buffer);
   ls_arena_release(&s->arena);
   ls_free(s);
+}
+
+const char *ls_stream_file(const ls_stream_rows_t *s, int64_t row) {
+  const ls_images_t *im = s->next == next_images ? s->images->images : NULL;
+  return im ? im->names + im->name_at[row] : NULL;
 }
 
 int64_t ls_stream_total(const ls_stream_rows_t *s) {

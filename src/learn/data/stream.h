@@ -7,8 +7,8 @@
 typedef struct ls_stream_rows ls_stream_rows_t;
 
 /* Opens `path` ("-": stdin). Its first bytes tell the format: .npy, IDX, an archive of arrays (FILE.npz:NAME), else CSV
- * with a header; gzip is unpacked on the way. With data.kind: images a folder of images, or one, is decoded as for
- * evaluation, in the order of paths. Of a CSV file the columns that `config` names are taken, in their order,
+ * with a header; gzip is unpacked on the way. With data.kind: images a folder of images, or one, or those that a CSV file
+ * of paths names, are decoded as for evaluation: a folder's in the order of paths. Of a CSV file the columns that `config` names are taken, in their order,
  * else all that are not dates; others, such as targets, may be there. A cell without a value is NaN where `missing` allows it,
  * and indicators stand behind the columns. With data.window rows of a CSV file become
  * windows, also those that have no target in the file. `want`: features of the model, and their dimensions. Only an
@@ -22,6 +22,9 @@ void ls_stream_close(ls_stream_rows_t *stream); /* NULL is allowed */
 ls_status_t ls_stream_next(ls_stream_rows_t *stream, ls_matrix_t *rows);
 /* Rows of the whole stream; -1: only its end will tell. */
 int64_t ls_stream_total(const ls_stream_rows_t *stream);
+/* Of pictures in files the path of row `row` of the whole stream: below the folder, or as the list has it. NULL: rows are no
+ * files. */
+const char *ls_stream_file(const ls_stream_rows_t *stream, int64_t row);
 
 /* A dataset without samples: what a model has learned about its data, `norm` and the names in `config`. norm NULL: as
  * `config` has it without data, which is data.mean and data.std of images, else no normalisation. LS_ERR_CONFIG: settings of
