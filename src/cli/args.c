@@ -11,7 +11,9 @@ static const cli_extra_t flags[] = {
      CLI_FLAG_RANKS, PUTS(ranks)},
     {"--resume", NULL, "Continue from the newest intact checkpoint in train.checkpoint.dir.", CLI_FLAG_RESUME,
      PUTS(resume)},
-    {"--checkpoint", "DIR", "A checkpoint, or the directory of a run for its newest intact checkpoint.",
+    {"--checkpoint", "DIR",
+     "A checkpoint, or the directory of a run for its newest intact checkpoint. Without CONFIG the run's "
+     "config.json is read.",
      CLI_FLAG_CHECKPOINT, PUTS(checkpoint)},
     {"--set", "a.b=VALUE",
      "Override one option of the configuration; repeatable. Relative paths start at "
@@ -159,7 +161,9 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
   if (operands < command->operand_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep %s needs %s; see lockstep %s --help", command->name,
                    command->operands, command->name);
-  if ((command->flags & CLI_FLAG_CONFIG) && !(command->flags & CLI_FLAG_CONFIG_OPTIONAL) && !args->config)
+  const bool of_run = command->flags & CLI_FLAG_CHECKPOINT; /* the configuration may be that of the run */
+  const bool optional = (command->flags & CLI_FLAG_CONFIG_OPTIONAL) && (!of_run || args->checkpoint);
+  if ((command->flags & CLI_FLAG_CONFIG) && !optional && !args->config)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "lockstep %s: the configuration file is missing; see lockstep %s --help", command->name,
                    command->name);

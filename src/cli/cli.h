@@ -51,6 +51,7 @@ typedef struct {
   cli_messages_t *messages;
   const char *config;
   const char *data_root, *env;
+  char *run_config;  /* the path of a run's own configuration, where `config` is that */
   char *config_text; /* text of a configuration that can be read only once; NULL: `config` is a file */
   size_t config_size;
   const char *checkpoint, *trace;
@@ -144,7 +145,7 @@ void cli_help_command(FILE *to, const cli_command_t *command);
 /* config.c */
 /* Reads a configuration that is not a regular file (-, a pipe, anything below /dev and /proc) and keeps its
  * text for this process and for the processes that it starts, which ask for the same name. Nothing to do for
- * files. */
+ * files. Without a configuration finds that of the checkpoint's run. */
 #define CLI_ENV_CONFIG "LOCKSTEP_CONFIG_TEXT" /* PATH:NAME, for started processes: the place of the text */
 ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args);
 /* The environment that --env or else the variable chooses; NULL: none. */

@@ -55,8 +55,23 @@ static ls_status_t take_from(ls_ctx_t *ctx, const char *path, cli_args_t *args) 
   return status;
 }
 
+/* The configuration that lies beside the checkpoints of a run. */
+static ls_status_t find_of_run(ls_ctx_t *ctx, cli_args_t *args) {
+  static const char *const places[] = {LS_CONFIG_NAME, "../" LS_CONFIG_NAME};
+  for (int i = 0; i < LS_COUNT(places) && !args->config; i++) {
+    ls_free(args->run_config);
+    if (!(args->run_config = ls_path_resolve(ctx, args->checkpoint, places[i]))) return LS_ERR_MEMORY;
+    if (ls_path_exists(args->run_config)) args->config = args->run_config;
+  }
+  if (args->config) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT,
+                 "%s: there is no " LS_CONFIG_NAME " of a run: name the configuration file",
+                 args->checkpoint);
+}
+
 ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args) {
   int rank, size;
+  if (!args->config && args->checkpoint) return find_of_run(ctx, args);
   if (!args->config || !is_stream(args->config)) return LS_OK;
   char *left = find_text(ctx, args->config);
   if (!left && ls_comm_launched(&rank, &size) && size > 1)

@@ -39,7 +39,10 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
   }
   cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(checkpoint),
             which ? " (the run's " : "", which ? which : "", which ? ")" : "", "step", (long long)step);
-  cli_print("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples), *file ? "validation file " : scored(r),
+  cli_print("  %-16s %s (%s%s)\n", "samples", cli_count(r->samples),
+            !*file                    ? scored(r)
+            : ls_path_is_folder(file) ? "validation folder "
+                                      : "validation file ",
             cli_shown(file));
   cli_print("  %-16s %.6g\n", "loss", r->loss);
   if (isfinite(r->accuracy))
@@ -83,7 +86,8 @@ config:
 
 const cli_command_t cli_eval = {.name = "eval",
                                 .summary = "Evaluates a checkpoint on the configured data.",
-                                .flags = CLI_FLAG_CONFIG | CLI_FLAG_TOGETHER | CLI_FLAG_CHECKPOINT |
-                                         CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_TOGETHER |
+                                         CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
+                                         CLI_FLAG_VERBOSE,
                                 .extra = extra,
                                 .run = run};

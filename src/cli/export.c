@@ -74,6 +74,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 const cli_command_t cli_export = {
     .name = "export",
     .summary = "Writes a checkpoint for other programs: its weights, or the network as ONNX.",
-    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
+             CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};

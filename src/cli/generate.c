@@ -269,7 +269,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 
 const cli_command_t cli_generate = {.name = "generate",
                                     .summary = "Goes on with a text, token by token.",
-                                    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET |
-                                             CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL |
+                                             CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
+                                             CLI_FLAG_VERBOSE,
                                     .extra = extra,
                                     .run = run};

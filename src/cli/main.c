@@ -87,6 +87,7 @@ static int run_command(ls_ctx_t *ctx, cli_messages_t *messages, const cli_comman
     status = cli_world_open(ctx, messages, 0, status, &none); /* the ranks refuse as one */
   else if (status == LS_OK)
     status = command->run(ctx, &args);
+  ls_free(args.run_config);
   ls_free(args.config_text);
   return ls_status_exit_code(status);
 }

@@ -301,6 +301,7 @@ const cli_command_t cli_quantize = {
         "scale for each output,\ntheir inputs with a scale for each tensor, from its range over training "
         "samples. Batch norms become part of the product.\nThe table compares size, speed, loss and accuracy "
         "on the validation part, and with --unpruned also the same network without pruning. On CPUs alone.",
-    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
+             CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
