@@ -15,10 +15,10 @@ import tempfile
 
 from arguments import above_zero, program
 
-KINDS = """kill segfault abort exit stop loop slow nan flip spoil memory nospace ioerror fsync short mpirun launcher supervisor
+KINDS = """kill segfault abort exit stop loop slow nan flip spoil memory nospace ioerror fsync short mpirun launcher mpirun_stop launcher_stop supervisor
 preempt usr1 interrupt""".split()
-SEVERAL = {"flip", "slow", "mpirun", "launcher"}
-HANGS = {"stop", "loop"}
+SEVERAL = {"flip", "slow", "mpirun", "launcher", "mpirun_stop", "launcher_stop"}
+HANGS = {"stop", "loop", "mpirun_stop", "launcher_stop"}
 DEATHS = {"kill", "segfault", "abort", "exit", "spoil", "memory", "mpirun", "launcher"}
 HANG_S = 3
 

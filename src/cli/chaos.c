@@ -249,7 +249,7 @@ static ls_status_t one_kind(chaos_t *c, const ls_inject_kind_t *kind, int64_t se
   median_and_most(again, again_count, &again_median, &again_most);
   if (runs > 0 && !c->args->json) {
     char a[16], b[16], d[16], e[16];
-    printf("%-11s %5d %6d %6d   %8s %8s   %8s %8s   %s\n", kind->name, runs, same, named, seconds(median, a),
+    printf("%-13s %5d %6d %6d   %8s %8s   %8s %8s   %s\n", kind->name, runs, same, named, seconds(median, a),
            seconds(most, b), seconds(again_median, d), seconds(again_most, e), kind->help);
     fflush(stdout);
   }
@@ -325,7 +325,7 @@ static ls_status_t reference(chaos_t *c) {
 static ls_status_t all_kinds(chaos_t *c, int64_t seeds) {
   ls_status_t status = reference(c);
   if (status == LS_OK && !c->args->json)
-    printf("%lld steps on %lld rank%s; times in seconds after the fault: median and longest\n\n%-11s %5s %6s "
+    printf("%lld steps on %lld rank%s; times in seconds after the fault: median and longest\n\n%-13s %5s %6s "
            "%6s   %17s   %17s\n",
            (long long)c->steps, (long long)c->config->parallel.ranks, LS_PLURAL(c->config->parallel.ranks),
            "fault", "runs", "bits", "named", "noticed", "first new step");

@@ -94,6 +94,11 @@ grep -q 'thread [0-9]* "lockstep", state R' "$work/loop/monitor/supervise.txt" |
 cured nan nan 2 'not finite' 'the training diverged'
 cured mpirun mpirun 0 launcher 'the launcher was ended'
 cured parent launcher 0 launcher 'the launcher was ended by a signal'
+# a_launcher_that_is_stopped: the end of the run was waited for 300 s, and a rank was blamed
+# shellcheck disable=SC2086 # words
+cured mpirun_stops mpirun_stop 0 launcher 'the launcher (process [0-9]*) has been stopped for' 360 $hangs
+# shellcheck disable=SC2086 # words
+cured parent_stops launcher_stop 0 launcher 'the launcher (process [0-9]*) has been stopped for' 360 $hangs
 
 # a_rank_that_dies_at_its_start ended the run: program_early_kills does this 60 times
 if command -v python3 >/dev/null 2>&1; then

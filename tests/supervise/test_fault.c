@@ -110,6 +110,32 @@ static void a_hang_names_the_rank_that_the_others_wait_for(void **state) {
   assert_true(fault.stopped);
 }
 
+/* A rank was blamed that had done all its work ("phase gone"): for a launcher that was stopped, or for one that was not done. */
+static void a_rank_that_is_done_is_not_to_blame(void **state) {
+  (void)state;
+  ls_fault_t fault;
+  char text[512];
+  const bool none[RANKS] = {0};
+  ls_page_look_t look[RANKS];
+  for (int r = 0; r < RANKS; r++)
+    look[r] = at(LS_PAGE_GONE, 12, 100);
+  look[1] = at(LS_PAGE_END, 12, 101);
+  assert_true(hangs(look, none, 301.5, &fault));
+  assert_int_equal(fault.kind, LS_FAULT_HANG);
+  assert_int_equal(fault.rank, 1);
+  look[1] = at(LS_PAGE_GONE, 12, 100);
+  assert_true(hangs(look, none, 301, &fault));
+  assert_int_equal(fault.kind, LS_FAULT_LAUNCHER);
+  assert_int_equal(fault.rank, -1);
+  fault.noticed_ns = 301 * second_ns;
+  ls_fault_text(&fault, RANKS, text, sizeof text);
+  assert_string_equal(text,
+                      "the launcher has not ended, 201 s after all ranks were done (it may take 200 s)");
+  ls_fault_launcher_stopped(&config, 7, 291 * second_ns, &fault);
+  ls_fault_text(&fault, RANKS, text, sizeof text);
+  assert_string_equal(text, "the launcher (process 7) has been stopped for 10 s (it may be for 10 s)");
+}
+
 /* A rank that had never shown itself had "shown nothing" since the machine was started, for hours. */
 static void a_rank_that_never_began_is_counted_from_the_life_s_begin(void **state) {
   (void)state;
@@ -531,6 +557,7 @@ int main(void) {
       cmocka_unit_test(a_step_is_bounded_by_what_came_before_it),
       cmocka_unit_test(a_save_or_an_evaluation_does_not_count_as_a_step),
       cmocka_unit_test(a_hang_names_the_rank_that_the_others_wait_for),
+      cmocka_unit_test(a_rank_that_is_done_is_not_to_blame),
       cmocka_unit_test(a_rank_that_never_began_is_counted_from_the_life_s_begin),
       cmocka_unit_test(ranks_that_wait_for_a_save_have_its_budget),
       cmocka_unit_test(the_first_cause_is_found),

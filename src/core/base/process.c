@@ -97,3 +97,13 @@ pid_t ls_process_parent(pid_t pid) {
   char state;
   return look_at(pid, &state);
 }
+
+pid_t ls_process_child(pid_t pid) {
+  char path[64];
+  int child = 0;
+  snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+  FILE *file = fopen(path, "re");
+  if (file && fscanf(file, "%d", &child) != 1) child = 0;
+  if (file) fclose(file);
+  return child;
+}

@@ -30,6 +30,8 @@ int ls_process_watch(pid_t pid);
 bool ls_process_ended(pid_t pid);
 /* Whether it is stopped (SIGSTOP, a debugger). */
 bool ls_process_stopped(pid_t pid);
+/* One that its main thread has started; 0: there is none, or this kernel does not list them. */
+pid_t ls_process_child(pid_t pid);
 /* Its parent; 0: there is no such process. */
 pid_t ls_process_parent(pid_t pid);
 

@@ -106,6 +106,7 @@ ls_status_t ls_trainer_inject(ls_trainer_t *t, const ls_train_hooks_t *hooks, in
   t->inject.kind = NULL;
   if (!ls_inject_claim(&t->inject)) return LS_OK;
   status = strike(t, kind);
-  if (kind->whose != LS_INJECT_OWN) await(&t->inject, hooks, agree_step > step ? agree_step : step + 1);
+  if (kind->whose != LS_INJECT_OWN && kind->number != SIGSTOP)
+    await(&t->inject, hooks, agree_step > step ? agree_step : step + 1);
   return status;
 }

@@ -51,10 +51,12 @@ static int64_t max(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* A stopped process comes first; then a rank that has not entered the collective in which others wait; then the one
- * that has been silent longest. */
+/* A stopped process comes first; then a rank that is not done; then one that has not entered the collective in which others
+ * wait; then the one that has been silent longest. */
 static bool more_to_blame(const ls_page_look_t *look, const bool *stopped, uint64_t entered, int a, int b) {
   if (stopped[a] != stopped[b]) return stopped[a];
+  bool gone_a = look[a].phase == LS_PAGE_GONE, gone_b = look[b].phase == LS_PAGE_GONE;
+  if (gone_a != gone_b) return gone_b;
   bool missing_a = look[a].entered < entered, missing_b = look[b].entered < entered;
   if (missing_a != missing_b) return missing_a;
   return look[a].since_ns < look[b].since_ns;
@@ -80,12 +82,27 @@ bool ls_fault_hang(const ls_supervise_config_t *config, const ls_usual_t *usual,
   fault->at.since_ns = max(look[worst].since_ns, begin_ns);
   fault->stopped = stopped[worst];
   fault->budget_ns = ls_fault_budget_ns(config, usual, look[worst].phase);
+  if (look[worst].phase == LS_PAGE_GONE && !stopped[worst]) { /* all ranks are done */
+    fault->kind = LS_FAULT_LAUNCHER;
+    fault->rank = -1;
+    return true;
+  }
   fault->collective = waits ? entered : 0;
   fault->missing_count = 0;
   for (int r = 0; r < count && waits; r++)
     if ((stopped[r] || look[r].entered < entered) && fault->missing_count < LS_FAULT_MISSING_MAX)
       fault->missing[fault->missing_count++] = r;
   return true;
+}
+
+void ls_fault_launcher_stopped(const ls_supervise_config_t *config, int pid, int64_t since_ns,
+                               ls_fault_t *fault) {
+  fault->kind = LS_FAULT_LAUNCHER;
+  fault->rank = -1;
+  fault->missing_count = 0;
+  fault->stopped = true;
+  fault->at = (ls_page_look_t){.pid = pid, .since_ns = since_ns};
+  fault->budget_ns = (int64_t)(config->hang_s * 1e9);
 }
 
 /* ---- causes ---- */
@@ -228,6 +245,20 @@ static void add_hang(const ls_fault_t *f, char *text, size_t size_bytes) {
       (double)(f->noticed_ns - f->at.since_ns) * 1e-9, (double)f->budget_ns * 1e-9);
 }
 
+static void add_launcher(const ls_fault_t *f, char *text, size_t size_bytes) {
+  const double silent_s = (double)(f->noticed_ns - f->at.since_ns) * 1e-9,
+               budget_s = (double)f->budget_ns * 1e-9;
+  if (f->stopped)
+    add(text, size_bytes, "the launcher (process %d) has been stopped for %.3g s (it may be for %.3g s)",
+        f->at.pid, silent_s, budget_s);
+  else if (f->budget_ns > 0)
+    add(text, size_bytes, "the launcher has not ended, %.3g s after all ranks were done (it may take %.3g s)",
+        silent_s, budget_s);
+  else
+    add(text, size_bytes, "the launcher was ended%s%s", f->signal ? " by a signal, " : "",
+        f->signal ? strsignal(f->signal) : "");
+}
+
 void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes) {
   text[0] = '\0';
   if (f->host) {
@@ -256,8 +287,7 @@ void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes
         ": its GPU has reported an error after which it has to be reset (gpu_xid in the event log)");
     break;
   case LS_FAULT_LAUNCHER:
-    add(text, size_bytes, "the launcher was ended%s%s", f->signal ? " by a signal, " : "",
-        f->signal ? strsignal(f->signal) : "");
+    add_launcher(f, text, size_bytes);
     break;
   case LS_FAULT_ASKED:
     add(text, size_bytes, "a signal asked the run to end");

@@ -15,7 +15,7 @@ typedef enum {
   LS_FAULT_NONFINITE, /* loss or gradients were not finite for train.max_skipped steps */
   LS_FAULT_DEADLINE,  /* a rank's own wait passed its deadline */
   LS_FAULT_HANG,      /* a rank showed nothing for longer than its phase may take */
-  LS_FAULT_LAUNCHER,  /* mpirun or the process that started it was ended */
+  LS_FAULT_LAUNCHER,  /* mpirun or the process that started it was ended, is stopped, or does not end */
   LS_FAULT_HOST,      /* one of several hosts is lost */
   LS_FAULT_GPU,  /* a rank's GPU has reported an error after which it has to be reset; then a rank failed */
   LS_FAULT_EXIT, /* a rank ended with an error, or without having finished */
@@ -27,13 +27,13 @@ const char *ls_fault_name(ls_fault_kind_t kind);
 enum { LS_FAULT_MISSING_MAX = 8, LS_FAULT_WORDS_BYTES = 256 };
 typedef struct {
   ls_fault_kind_t kind;
-  int rank;                                         /* -1: not one rank's */
-  const char *host;                                 /* that is lost */
-  ls_page_look_t at;                                /* its line then */
-  bool stopped;                                     /* its process was stopped (SIGSTOP, a debugger) */
-  int signal, code;                                 /* of the child: as a shell has them */
-  int64_t noticed_ns;                               /* by ls_clock_ns */
-  int64_t budget_ns;                                /* of a hang: what its phase may take */
+  int rank;           /* -1: not one rank's */
+  const char *host;   /* that is lost */
+  ls_page_look_t at;  /* its line then */
+  bool stopped;       /* its process, or the launcher's, was stopped (SIGSTOP, a debugger) */
+  int signal, code;   /* of the child: as a shell has them */
+  int64_t noticed_ns; /* by ls_clock_ns */
+  int64_t budget_ns;  /* of a hang: what its phase may take; 0: it is none */
   int missing[LS_FAULT_MISSING_MAX], missing_count; /* of a hang: ranks that others wait for */
   uint64_t collective;                              /* and the collective in which they wait; 0: none */
   char words[LS_FAULT_WORDS_BYTES]; /* the first error that the life printed, why a host is lost; "" = none */
@@ -59,11 +59,15 @@ void ls_usual_learn(ls_usual_t *usual, const ls_page_look_t *look);
 int64_t ls_fault_budget_ns(const ls_supervise_config_t *config, const ls_usual_t *usual,
                            ls_page_phase_t phase);
 
-/* Which rank hangs, of `count` looks at one moment; `stopped`: whose process is stopped. -1: none is overdue. A rank
+/* Which rank hangs, or with all of them done the launcher, of `count` looks at one moment; `stopped`: whose process is stopped. -1: none is overdue. A rank
  * that begins or has begun at `begin_ns` at the earliest (when its process was started, or this process woke). Fills
  * kind, rank, at, stopped, budget, missing and collective. */
 bool ls_fault_hang(const ls_supervise_config_t *config, const ls_usual_t *usual, const ls_page_look_t *look,
                    const bool *stopped, int count, int64_t begin_ns, int64_t now_ns, ls_fault_t *fault);
+
+/* The launcher's process has been stopped since then, for too long. Fills the same. */
+void ls_fault_launcher_stopped(const ls_supervise_config_t *config, int pid, int64_t since_ns,
+                               ls_fault_t *fault);
 
 /* ---- causes ---- */
 

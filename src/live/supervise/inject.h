@@ -40,7 +40,7 @@ typedef struct {
   ls_fault_kind_t also;  /* or this, where a comparison of the replicas comes first */
   bool ends;             /* the supervisor ends, too: the same command with --resume goes on */
 } ls_inject_kind_t;
-enum { LS_INJECT_KINDS = 22 };
+enum { LS_INJECT_KINDS = 24 };
 extern const ls_inject_kind_t ls_inject_kinds[LS_INJECT_KINDS];
 const ls_inject_kind_t *ls_inject_find(const char *name); /* NULL: none */
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { LOOK_MS = 50, LOOK_FIRST_MS = 10, LINE_BYTES = 1024, STDOUT = 0, STDERR, HOSTS, FIXED };
-static const int64_t grace_ns = 5000000000, stopped_ns = 2000000000;
+static const int64_t grace_ns = 5000000000, stopped_ns = 2000000000, launcher_look_ns = 250000000;
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -34,8 +34,10 @@ typedef struct {
   ls_page_look_t *look;
   bool *stopped, *gone, *early; /* its process was stopped; has ended; has ended before it was done */
   struct pollfd *poll;
-  int64_t begin_ns, looked_ns; /* since when a rank counts as silent; the last look */
-  int64_t kills;               /* of the system for want of memory, before */
+  pid_t launcher;                           /* a process of it that is stopped; 0: none */
+  int64_t launcher_ns, launcher_stopped_ns; /* the last look at it; since when it is stopped */
+  int64_t begin_ns, looked_ns;              /* since when a rank counts as silent; the last look */
+  int64_t kills;                            /* of the system for want of memory, before */
   ls_end_t seen;
   int64_t dead_ns, stop_asked_ns, forced_ns; /* first unexpected end; when it was asked to end, and forced */
   ls_segments_t segments;                    /* of the ranks on this host */
@@ -52,6 +54,11 @@ static int64_t system_kills(void) {
     if (sscanf(line, "oom_kill %lld", &count) == 1) break;
   if (file) fclose(file);
   return count;
+}
+
+/* Whether the child is the only rank, and not the process that starts mpirun. */
+static bool is_rank(const life_t *l) {
+  return !l->hosts && l->ranks == 1;
 }
 
 static ls_status_t start(life_t *l) {
@@ -175,17 +182,43 @@ static void end_all(life_t *l) {
   kill(l->child, SIGKILL);
 }
 
+/* The process that starts the ranks, and mpirun below it, which is its only child. */
+static pid_t stopped_launcher(const life_t *l) {
+  if (is_rank(l)) return 0;
+  const pid_t mpirun = ls_process_child(l->child);
+  return ls_process_stopped(l->child) ? l->child : mpirun > 0 && ls_process_stopped(mpirun) ? mpirun : 0;
+}
+
+static void look_at_launcher(life_t *l, int64_t now_ns) {
+  if (now_ns - l->launcher_ns < launcher_look_ns) return;
+  l->launcher_ns = now_ns;
+  l->launcher = stopped_launcher(l);
+  if (!l->launcher)
+    l->launcher_stopped_ns = 0;
+  else if (l->launcher_stopped_ns < l->begin_ns)
+    l->launcher_stopped_ns = now_ns;
+}
+
+/* Ranks go on without their launcher until they need it, and that would be blamed on them. */
 static bool look_for_hang(life_t *l, int64_t now_ns) {
+  const ls_supervise_config_t *config = l->spec->config;
   ls_fault_t *fault = &l->end->fault;
   for (int r = 0; r < l->ranks; r++)
     l->stopped[r] = false;
-  if (!ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault))
+  look_at_launcher(l, now_ns);
+  const bool late = l->launcher && now_ns - l->launcher_stopped_ns > (int64_t)(config->hang_s * 1e9);
+  if (!ls_fault_hang(config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault) && !late)
     return false;
+  fault->noticed_ns = now_ns;
+  if (l->launcher) {
+    ls_fault_launcher_stopped(config, l->launcher, l->launcher_stopped_ns, fault);
+    return true;
+  }
   for (int r = 0; r < l->ranks; r++)
     l->stopped[r] = l->hosts ? ls_hosts_rank_stopped(l->hosts, r)
                              : l->look[r].pid > 0 && ls_process_stopped(l->look[r].pid);
-  ls_fault_hang(l->spec->config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault);
-  fault->noticed_ns = now_ns;
+  ls_fault_hang(config, l->usual, l->look, l->stopped, l->ranks, l->begin_ns, now_ns, fault);
+  if (fault->kind != LS_FAULT_HANG) return true;
   if (l->hosts && l->rings) ls_hosts_fetch_rings(l->hosts);
   ls_evidence_differ(l->rings, l->look, fault);
   return true;
@@ -299,7 +332,7 @@ static void finish(life_t *l, bool known) {
   l->seen.code = ended.code;
   l->seen.kills_of_system = system_kills() - l->kills;
   look_at_page(l, ls_clock_ns());
-  const bool alone = !l->hosts && l->ranks == 1; /* the child is the rank */
+  const bool alone = is_rank(l);
   l->seen.signal_apart |= alone;
   if (alone) l->gone[0] = true; /* perhaps sooner than it was watched */
   if (l->hosts) watch_ranks(l);

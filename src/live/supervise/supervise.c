@@ -89,7 +89,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
     *code = life.fault.kind == LS_FAULT_ASKED ? LS_SUPERVISE_AGAIN
             : life.fault.code                 ? life.fault.code
                                               : life.fault.signal;
-    if (life.fault.kind == LS_FAULT_HANG || life.fault.kind == LS_FAULT_HOST)
+    if (life.fault.budget_ns > 0 || life.fault.kind == LS_FAULT_HOST)
       *code = ls_status_exit_code(LS_ERR_TIMEOUT);
     if (life.fault.kind == LS_FAULT_EXIT && *code == 0) *code = ls_status_exit_code(LS_ERR_INTERNAL);
     if (run->fault_ns > 0 && life.first_step_ns > 0)
