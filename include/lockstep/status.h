@@ -32,6 +32,7 @@ extern "C" {
   X(LS_ERR_MISMATCH, -8, 6, "a checkpoint belongs to another model or other data")                           \
   X(LS_ERR_NOT_FOUND, -9, 5, "not found")                                                                    \
   X(LS_ERR_BUSY, -11, 5, "another run works in the directory")                                               \
+  X(LS_ERR_MOVED, -13, 5, "the run's directory was moved, or its lock removed")                              \
   X(LS_ERR_BELOW, -12, 11, "what was measured is below its target")                                          \
   X(LS_ERR_UNSUPPORTED, -10, 7, "not supported here")                                                        \
   X(LS_ERR_NONFINITE, -100, 8, "the training diverged: loss or gradients are not finite")                    \

@@ -20,6 +20,8 @@ typedef struct {
   bool on_host;        /* the ranks use no device */
   const char *shared;  /* the run's folder: a life writes its configuration there when the run has begun */
   struct stat earlier; /* the configuration that lay there before */
+  ls_ctx_t *ctx;
+  ls_status_t written; /* how writing to stdout went */
 } own_t;
 
 /* What lies there as a configuration; zeros: nothing. On a network file system stat may answer a minute late; opening the
@@ -58,10 +60,10 @@ static bool held(void *user) {
 }
 
 static void output(void *user, int stream, const char *bytes, size_t size_bytes) {
+  own_t *own = user;
   FILE *to = stream == STDOUT_FILENO ? stdout : stderr;
-  (void)user;
-  fwrite(bytes, 1, size_bytes, to);
-  fflush(to);
+  const bool written = fwrite(bytes, 1, size_bytes, to) == size_bytes && fflush(to) == 0;
+  if (!written && to == stdout && own->written == LS_OK) own->written = cli_output_lost(own->ctx);
 }
 
 /* Whether argument i is this flag; *count: the arguments that it takes with its value. */
@@ -232,7 +234,8 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
   const char *devices = getenv("CUDA_VISIBLE_DEVICES");
   ls_hosts_config_t hosts;
   const bool here = own_first(&arena, &config->parallel.hosts, &hosts);
-  own_t own = {.args = args,
+  own_t own = {.ctx = ctx,
+               .args = args,
                .on_host = strcmp(config->parallel.backend, "cpu") == 0,
                .devices = devices ? ls_arena_printf(&arena, "%s", devices) : NULL,
                .shows = dir ? ls_arena_printf(&arena, "monitor.dir=%s", dir) : NULL,
@@ -271,6 +274,5 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
   ls_free(dir);
   ls_free(given);
   ls_arena_release(&arena);
-  if (fflush(stdout) != 0 || ferror(stdout)) code = ls_status_exit_code(cli_output_lost(ctx));
-  exit(code);
+  exit(code == 0 ? ls_status_exit_code(own.written) : code);
 }

@@ -53,6 +53,21 @@ wait $pid || got=$?
 [ $got = 5 ] || fail "the directory was moved: exit code $got: $(cat "$work/first")"
 grep -q 'mine: the directory was moved or its lock was removed; nothing was saved there' "$work/first" || fail "$(cat "$work/first")"
 [ ! -e "$work/mine" ] || fail "saved in a directory that is not the run's: $(ls "$work/mine")"
+# the_supervisor_says_what_a_rank_says: that another run worked there
+"$program" train "$work/c.yaml" --supervise --quiet --set train.checkpoint.dir="$work/mine" --set monitor.dir="$work/watched" \
+  --set train.checkpoint.every_steps=0 >"$work/first" 2>&1 &
+pid=$!
+until [ -e "$work/mine/config.json" ]; do
+  kill -0 $pid 2>/dev/null || fail "the supervised run ended before it began: $(cat "$work/first")"
+  sleep 0.05
+done
+mv "$work/mine" "$work/far"
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 5 ] || fail "the directory was moved under supervision: exit code $got: $(cat "$work/first")"
+grep -q "rank 0 of 1 .*: the run's directory was moved, or its lock removed; step" "$work/watched/supervise.txt" || fail "$(cat "$work/watched/supervise.txt")"
+! grep 'another run works' "$work/first" "$work/watched/supervise.txt" || fail "nobody else works there"
 
 echo "a fresh start moves all of an earlier run, its configuration too"
 steps=$(ls -d "$work"/run/step-* | wc -l)

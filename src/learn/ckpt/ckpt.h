@@ -46,7 +46,7 @@ typedef struct {
 /* Retention: the newest `keep` (>= 1) checkpoints stay, and the best by metric among those comparable with
  * this one; others are removed after the new one is safe. Stale temporary directories are removed. *path
  * (ls_free) is the new directory. After a failure nothing of the new checkpoint is left, and older ones are
- * untouched. Errors: LS_ERR_BUSY (the lock is lost), LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a number
+ * untouched. Errors: LS_ERR_MOVED (the lock is lost), LS_ERR_IO, LS_ERR_NO_SPACE, LS_ERR_NONFINITE (a number
  * is not finite; the tensor is named), LS_ERR_INTERNAL (ranks hold an element twice, or not at all).
  * Collective over save->comm: all ranks fail if one does; *path is rank 0's. All ranks must then share the
  * directory. */
@@ -66,7 +66,7 @@ ls_status_t ls_ckpt_dir_check(ls_ctx_t *ctx, const ls_place_t *place, const char
 void ls_ckpt_lock_look(ls_ctx_t *ctx, const char *dir);
 ls_status_t ls_ckpt_lock(ls_ctx_t *ctx, const char *dir, ls_ckpt_lock_t **lock);
 bool ls_ckpt_lock_made_dir(const ls_ckpt_lock_t *lock); /* it was not there before */
-/* Whether `dir` is still the directory that was locked. LS_ERR_BUSY if it was moved or its lock removed,
+/* Whether `dir` is still the directory that was locked. LS_ERR_MOVED if it was moved or its lock removed,
  * because another run may be there now. NULL: true, LS_OK. */
 bool ls_ckpt_lock_holds(const ls_ckpt_lock_t *lock);
 ls_status_t ls_ckpt_lock_check(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock);

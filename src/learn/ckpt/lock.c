@@ -163,7 +163,7 @@ bool ls_ckpt_lock_first_complaint(ls_ckpt_lock_t *lock) {
 
 ls_status_t ls_ckpt_lock_check(ls_ctx_t *ctx, const ls_ckpt_lock_t *lock) {
   if (ls_ckpt_lock_holds(lock)) return LS_OK;
-  return ls_fail(ctx, LS_ERR_BUSY,
+  return ls_fail(ctx, LS_ERR_MOVED,
                  "%s: the directory was moved or its lock was removed; nothing was saved there", lock->dir);
 }
 

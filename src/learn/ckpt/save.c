@@ -187,7 +187,7 @@ static ls_status_t lead(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, co
   status = check_space(ctx, dir, save);
   if (status) goto remove_dirs;
   status = save_durably(ctx, team, dir, &n, save);
-  if (status && status != LS_ERR_BUSY && !ls_ckpt_lock_holds(save->lock))
+  if (status && status != LS_ERR_MOVED && !ls_ckpt_lock_holds(save->lock))
     ls_log(ctx, LS_LOG_WARN, "%s: the directory was moved, or its lock was removed, during the save", dir);
   if (!status) status = ls_ckpt_lock_check(ctx, save->lock);
   if (status) goto remove_dirs;
