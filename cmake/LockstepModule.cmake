@@ -95,23 +95,32 @@ function(ls_test name)
   endif()
 endfunction()
 
-# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [SERIAL] [ALL])
+# ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [ENVIRONMENT NAME=VALUE ...] [SERIAL] [ALL] [REST])
 #   The program as a user runs it: a shell script beside the CMakeLists.txt, given the program and the sources. It runs on
 #   the CPU, also where there is a GPU; what a GPU does is tested in tests/cuda, and what any device that captures its steps
-#   does, by a stand-in for one (tests/program/stand_in.c).
+#   does, by a stand-in for one (tests/program/stand_in.c). ALL: see ls_all. REST: the script goes further, or does more of the
+#   same, in a second test, NAME_all (rest and all_or in tests/program/lib.sh).
 function(ls_program_test name)
-  cmake_parse_arguments(T "SERIAL;ALL" "SCRIPT;TIMEOUT;PROGRAM" "LABELS" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;ALL;REST" "SCRIPT;TIMEOUT;PROGRAM" "LABELS;ENVIRONMENT" ${ARGN})
   if(NOT T_PROGRAM)
     set(T_PROGRAM lockstep_cli)
   endif()
-  add_test(NAME ${name}
-    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:${T_PROGRAM}> ${PROJECT_SOURCE_DIR}
-    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  list(APPEND T_LABELS program)
-  ls_time_limit(${T_TIMEOUT} ${name})
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS}" RUN_SERIAL ${T_SERIAL}
-    ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none;LOCKSTEP_TEST_TIME=${LS_TEST_TIME}")
+  set(tests ${name})
+  if(T_REST)
+    list(APPEND tests ${name}_all)
+  endif()
+  foreach(test ${tests})
+    add_test(NAME ${test}
+      COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/${T_SCRIPT} $<TARGET_FILE:${T_PROGRAM}> ${PROJECT_SOURCE_DIR}
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    ls_time_limit(${T_TIMEOUT} ${test})
+    set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS};program" RUN_SERIAL ${T_SERIAL}
+      ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none;LOCKSTEP_TEST_TIME=${LS_TEST_TIME};${T_ENVIRONMENT}")
+  endforeach()
   if(T_ALL)
     ls_all(${name})
+  elseif(T_REST)
+    ls_all(${name}_all)
+    set_property(TEST ${name}_all APPEND PROPERTY ENVIRONMENT LOCKSTEP_TEST_ALL=1)
   endif()
 endfunction()

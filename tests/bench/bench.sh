@@ -128,6 +128,13 @@ done
 expect 5 'a folder' bench "$work/c.yaml" --html "$work"
 expect 4 'not a plan' bench "$work/c.yaml" --plan "$work/a.json"
 ! grep -q 'repetitions of' "$work/err" || fail "--plan was read after measuring: $(cat "$work/err")"
+expect 2 'on, off or both' bench "$work/c.yaml" --peer of
+expect 2 'the configuration file is missing' bench
+expect 2 'leave --weak out' bench --study --weak
+expect 3 'did you mean .mlp-large' bench --study --models mlp-huge=8
+expect 2 'its families --study families' bench --study family
+
+rest
 # A repetition that takes too long is its variant's failure.
 expect 7 'no variant could be measured: measuring .* took more than 1 s (--limit' bench "$work/c.yaml" --ranks-list 1 --limit 1 \
   --steps 1000000 --repetitions 1 --control 0
@@ -154,11 +161,6 @@ grep -q '"incomplete": "interrupted' "$work/i.json" || fail "not marked incomple
 grep -q 'Incomplete' "$work/i.md" && grep -q '^  Incomplete: ' "$work/out" || fail "reports do not say that they are incomplete"
 repetitions=$(sed -n 's/^ *"repetitions": \([0-9]*\),/\1/p' "$work/i.json")
 [ "$((2 * repetitions))" = "$(grep -c params_xxh3 "$work/i.json")" ] || fail "2 variants, $repetitions complete rounds?"
-expect 2 'on, off or both' bench "$work/c.yaml" --peer of
-expect 2 'the configuration file is missing' bench
-expect 2 'leave --weak out' bench --study --weak
-expect 3 'did you mean .mlp-large' bench --study --models mlp-huge=8
-expect 2 'its families --study families' bench --study family
 
 # A budget that the first round uses up: one round, and the document says how many repetitions there are.
 "$program" bench "$work/c.yaml" --ranks-list 1 --repetitions 90 --per-process 3 --steps 2 --warmup 0 --control 0 --budget 1 \

@@ -14,6 +14,23 @@ if [ -n "${LOCKSTEP_LONG:-}" ]; then
   "$program" chaos "$work/c.yaml" --seeds "$LOCKSTEP_LONG" --set supervise.hang_s=$((2 * ${LOCKSTEP_TEST_TIME:-1})) || fail "chaos: exit code $?"
   exit 0
 fi
+# the same seed chooses the same rank and step; what must be noticed and is not counts as a failure
+got=0
+"$program" chaos "$work/c.yaml" --kinds kill --seeds 1 --first-seed 7 --keep "$work/kept" --set supervise.restarts.most=0 >"$work/out" 2>"$work/err" || got=$?
+[ $got = 11 ] || fail "no restart is allowed: exit code $got: $(cat "$work/out" "$work/err")"
+grep -q 'kill, seed 7 (rank [0-2], after step [0-9]*): other bits' "$work/err" || fail "$(cat "$work/err")"
+[ -f "$work/kept/kill-7/monitor/supervise.json" ] || fail "nothing was kept"
+expect 2 'there is no fault "flood"; there are kill, segfault' chaos "$work/c.yaml" --kinds kill,flood
+# what cannot happen to such a run: it was counted as a run that did not come out right, and mpirun's was the supervisor's end
+expect 2 'kinds: mpirun needs several ranks' chaos "$work/c.yaml" --ranks 1 --kinds kill,mpirun
+expect 2 'kinds: host_lost needs several hosts' chaos "$work/c.yaml" --kinds host_lost
+expect 3 'chaos needs 30 or more' chaos "$work/c.yaml" --set train.steps=20
+for fault in "flood 0 1" "slow11x 0 1" "slow11@ 0 1" "slow0 0 1" "slow11@-5 0 1" "slow1001 0 1" "slow99999999999 0 1" \
+  "slow10@10000001 0 1" "slow10@99999999999 0 1" "kill -1 1" "kill 0 -1" "kill 0 99999999999999999999" "kill 0"; do
+  LOCKSTEP_FAULT="$fault $work/x" expect 2 'KIND RANK STEP FILE expected' train "$work/c.yaml" --ranks 1
+done
+
+rest
 # what no other test does to a run: the disk fails, a rank gets no memory
 "$program" chaos "$work/c.yaml" --kinds memory,nospace,fsync --seeds 1 --json >"$work/chaos.json" 2>"$work/err" ||
   fail "chaos: exit code $?: $(cat "$work/err" "$work/chaos.json")"
@@ -44,21 +61,6 @@ fi
 LOCKSTEP_FAULT="exit 0 100 always" expect 1 'ended without having finished.*Not started again' train "$work/c.yaml" --ranks 1 --supervise \
   --set train.checkpoint.dir="$work/exits" --set supervise.restarts.least_life_s=0 --quiet
 grep -q 'failed, exit code 1, 2 lives of 1 rank$' "$work/exits/monitor/supervise.txt" || fail "$(cat "$work/exits/monitor/supervise.txt")"
-# the same seed chooses the same rank and step; what must be noticed and is not counts as a failure
-got=0
-"$program" chaos "$work/c.yaml" --kinds kill --seeds 1 --first-seed 7 --keep "$work/kept" --set supervise.restarts.most=0 >"$work/out" 2>"$work/err" || got=$?
-[ $got = 11 ] || fail "no restart is allowed: exit code $got: $(cat "$work/out" "$work/err")"
-grep -q 'kill, seed 7 (rank [0-2], after step [0-9]*): other bits' "$work/err" || fail "$(cat "$work/err")"
-[ -f "$work/kept/kill-7/monitor/supervise.json" ] || fail "nothing was kept"
-expect 2 'there is no fault "flood"; there are kill, segfault' chaos "$work/c.yaml" --kinds kill,flood
-# what cannot happen to such a run: it was counted as a run that did not come out right, and mpirun's was the supervisor's end
-expect 2 'kinds: mpirun needs several ranks' chaos "$work/c.yaml" --ranks 1 --kinds kill,mpirun
-expect 2 'kinds: host_lost needs several hosts' chaos "$work/c.yaml" --kinds host_lost
-expect 3 'chaos needs 30 or more' chaos "$work/c.yaml" --set train.steps=20
-for fault in "flood 0 1" "slow11x 0 1" "slow11@ 0 1" "slow0 0 1" "slow11@-5 0 1" "slow1001 0 1" "slow99999999999 0 1" \
-  "slow10@10000001 0 1" "slow10@99999999999 0 1" "kill -1 1" "kill 0 -1" "kill 0 99999999999999999999" "kill 0"; do
-  LOCKSTEP_FAULT="$fault $work/x" expect 2 'KIND RANK STEP FILE expected' train "$work/c.yaml" --ranks 1
-done
 # a pace: from the first step on no less than 10 ms for every rank, and half as much again where the fault has struck
 for run in "0 10 245" "1 10 200"; do
   set -- $run

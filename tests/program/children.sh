@@ -51,14 +51,9 @@ killed() { # TEXT of the child's arguments, the command
   echo "SIGKILL to $1 at $text: nobody is left after $((($(date +%s%N) - begin) / 1000000)) ms"
 }
 killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 1 --control 0 --repetitions 2
-killed 'probe --quick' plan "$work/c.yaml"
 killed '--json --quiet' probe --quick --output "$work/p.json"
 several=
 if command -v mpirun >/dev/null 2>&1 && [ "$(nproc)" -ge 2 ]; then several=yes; fi
-if [ $several ]; then
-  killed --ranks-into probe --quick --output "$work/p.json"
-  killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 2 --control 0 --repetitions 2
-fi
 # SIGKILL to train left its ranks running for seconds, or as long as mpirun did not end them, and they held the run's lock
 ranks() {
   [ "$(marked | grep -vcx -e "$pid" -e "$child")" = 2 ]
@@ -130,5 +125,12 @@ if mount -t tmpfs -o size=64k none "$work/full" 2>/dev/null; then
   fi
 else
   echo "no full disk: only root can mount one"
+fi
+rest
+rm -f "$work/profile.json"
+killed 'probe --quick' plan "$work/c.yaml"
+if [ $several ]; then
+  killed --ranks-into probe --quick --output "$work/p.json"
+  killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 2 --control 0 --repetitions 2
 fi
 echo ok

@@ -10,12 +10,6 @@ grep -q 'schedules .* ok: ddp, 3 ranks' "$work/check" || fail "check: $(cat "$wo
 "$program" inspect $config >"$work/inspect"
 grep -q 'total  *421,642' "$work/inspect" || fail "inspect: $(cat "$work/inspect")"
 grep -Eq '^  conv2d +2 +18,816 +4\.5 % +[0-9,]+ +[0-9.]+ %$' "$work/inspect" || fail "inspect: kinds: $(cat "$work/inspect")"
-"$program" train $config --quiet --json --set parallel.backend=cpu --set train.epochs=3 \
-  --set train.checkpoint.dir="$work/example" >"$work/example.json"
-accuracy=$(field "$work/example.json" val_accuracy)
-echo "accuracy $accuracy"
-below 0.84 "$accuracy" || fail "accuracy $accuracy"
-
 cat >"$work/norm.yaml" <<EOF
 model:
   input: [28, 28]
@@ -52,7 +46,7 @@ done
 grep -aq '"norm.running_var"' "$work"/fp32-whole/step-*/model.safetensors || fail "running statistics are not saved"
 # With micro-batches too, the number of ranks changes nothing but the order of sums: batches of 100 in 34, 34 and 32, shared unevenly.
 sed 's/statistics: local, //' "$work/norm.yaml" >"$work/global.yaml"
-for accumulate in 2 3; do
+for accumulate in $(all_or "2 3" 3); do
   for ranks in 1 2 3; do
     "$program" train "$work/global.yaml" --quiet --json --ranks $ranks --set train.batch=100 --set train.accumulate=$accumulate \
       --set train.optimizer.name=sgd --set train.optimizer.lr=0.5 --set train.checkpoint.dir="$work/global-$accumulate-$ranks" >"$work/global.json"
@@ -63,3 +57,10 @@ for accumulate in 2 3; do
   done
 done
 expect 7 'statistics over all ranks (batch_norm) are of other samples' train "$work/norm.yaml" --set parallel.reproducible=true --set train.accumulate=1
+
+rest
+"$program" train $config --quiet --json --set parallel.backend=cpu --set train.epochs=3 \
+  --set train.checkpoint.dir="$work/example" >"$work/example.json"
+accuracy=$(field "$work/example.json" val_accuracy)
+echo "accuracy $accuracy"
+below 0.84 "$accuracy" || fail "accuracy $accuracy"

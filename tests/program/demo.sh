@@ -43,6 +43,7 @@ stand_in 6 none
 [ "$(cat "$work/mine.json")" = other ] || fail "the user's own profile was replaced"
 unset LOCKSTEP_PROFILE
 
+rest
 DEMO_DIR=$work/first
 "$demo" "$program" >"$work/out" 2>"$work/err" || fail "exit code $?: $(cat "$work/err")"
 for part in 'probe --quick' 'plan examples/05-auto.yaml --set train.batch=16' 'predicted by the plan' \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# kill -9 of one rank or of all at 12 random moments (LOCKSTEP_KILLS: how many), then --resume: the same bits as an undisturbed run,
+# kill -9 of one rank or of all at random moments (LOCKSTEP_KILLS: how many, LOCKSTEP_SEED: which), then --resume: the same bits as an undisturbed run,
 # which is as long as the lives together came: no number here depends on how fast the machine is.
 set -eu
 . "$(dirname "$0")/lib.sh"
@@ -12,8 +12,8 @@ data: {kind: synthetic, samples: 2000, validation: 0.1}
 train: {batch: 32, steps: 1000000000, evaluate_every: 0, optimizer: {name: adam}, checkpoint: {dir: $work/killed, every_steps: 50}}
 parallel: {strategy: ddp, ranks: 2, backend: cpu, threads: 1, deadline_s: 20}
 Y
-all=${LOCKSTEP_KILLS:-12}
-seed=${LOCKSTEP_SEED:-$(date +%s)}
+all=${LOCKSTEP_KILLS:-$(all_or 12 5)}
+seed=${LOCKSTEP_SEED:-1}
 echo "random seed $seed"
 newest() {
   find "$work/killed" -mindepth 1 -maxdepth 1 -name 'step*' 2>/dev/null | sort | tail -1

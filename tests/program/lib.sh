@@ -23,6 +23,14 @@ fail() {
   echo "FAILED: $*"
   exit 1
 }
+# rest: make test ends the script here. make test-all goes on, in a test of its own (NAME_all).
+rest() {
+  [ "${LOCKSTEP_TEST_ALL:-}" ] || { echo "ok; the rest: make test-all" && exit 0; }
+}
+# all_or MANY FEW: how many of something make test-all tries, and how many make test
+all_or() {
+  if [ "${LOCKSTEP_TEST_ALL:-}" ]; then echo "$1"; else echo "$2"; fi
+}
 # with_profile: $LOCKSTEP_PROFILE is the script's copy of a quick profile, which the first script since the build has had measured
 with_profile() {
   measured=${program%/*}/../tests/profile.json
@@ -38,6 +46,14 @@ plan() {
   planned=$1
   shift
   "$program" plan "$@" >"$planned" 2>"$work/err" || fail "plan $*: $(cat "$work/err")"
+}
+# well_timed: what plans have timed into $LOCKSTEP_PROFILE counts as timed on an idle machine. Beside other programs every plan would
+# time its steps again, for seconds.
+well_timed() {
+  times=$((${times:-0} + 1))
+  sed -i "s/| busy\"/| busy, $times\"/" "$LOCKSTEP_PROFILE"
+  contents=$("$program" probe --machine "$LOCKSTEP_PROFILE" 2>&1 | sed -n 's/.*altered (checksum .*, contents \([0-9a-f]*\)).*/\1/p')
+  [ -z "$contents" ] || sed -i "s/\"checksum\": .*/\"checksum\": \"$contents\"/" "$LOCKSTEP_PROFILE"
 }
 # children PROCESS: the processes whose parent it is
 children() {

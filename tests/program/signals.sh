@@ -1,9 +1,9 @@
 #!/bin/sh
-# Signals at random moments of a training with large products: it saves, ends with 130 and can go on. LOCKSTEP_SIGNALS: how many per world.
+# Signals at random moments of a training with large products: it saves, ends with 130 and can go on. LOCKSTEP_SIGNALS: how many per world, LOCKSTEP_SEED: when.
 set -eu
 . "$(dirname "$0")/lib.sh"
-runs=${LOCKSTEP_SIGNALS:-7}
-seed=${LOCKSTEP_SEED:-$(date +%s)}
+runs=${LOCKSTEP_SIGNALS:-$(all_or 7 3)}
+seed=${LOCKSTEP_SEED:-1}
 echo "random seed $seed"
 cat >"$work/c.yaml" <<Y
 model: {preset: mlp-medium}

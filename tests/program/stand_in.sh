@@ -15,7 +15,7 @@ data: {kind: synthetic, samples: 200, validation: 0.1}
 train: {batch: 16, steps: 20, seed: 5, optimizer: {name: sgd, lr: 0.05, momentum: 0.9}}
 parallel: {strategy: ddp, backend: cuda, threads: 1, bucket_bytes: 64}
 Y
-world="1 2"
+world=$(all_or "1 2" 2)
 command -v mpirun >/dev/null 2>&1 || world=1
 on="--set parallel.side_lane=on"
 off="--set parallel.side_lane=off"
@@ -110,6 +110,7 @@ for ranks in $world; do
 done
 [ "$world" != 1 ] || { echo "one rank only: no mpirun"; exit 0; }
 
+rest
 # records of a run whose steps are captured say how long a rank waits for others, and who is slow
 long="--ranks 2 --set train.steps=400 --set monitor.every_s=0.01"
 # shellcheck disable=SC2086 # words

@@ -81,9 +81,16 @@ supervised calm --set train.checkpoint.keep=20
 same_bits
 grep -q '"result": "finished"' "$work/calm/monitor/supervise.json" || fail "calm: $(cat "$work/calm/monitor/supervise.json")"
 cured kill kill 1 signal 'rank 1 of 3 (process [0-9]*) was ended by signal 9'
+cured exit exit 1 exit 'rank 1 of 3 (process [0-9]*) ended without having finished'
+supervised refused --set train.batch=1000000
+given_up refused 4 'starting again cannot cure that'
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 expect 2 'supervise starts the ranks itself' train "$work/c.yaml" --supervise
+expect 3 'needs train.checkpoint.dir' train "$work/c.yaml" --supervise
+expect 3 'the run has 3 ranks .*; 4 cannot be left' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set supervise.ranks.least=4
+expect 3 'run lockstep plan' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set parallel.strategy=auto
+rest
 cured segv segfault 2 signal 'rank 2 of 3 (process [0-9]*) was ended by signal 11'
 cured abort abort 0 signal 'rank 0 of 3 (process [0-9]*) was ended by signal 6'
-cured exit exit 1 exit 'rank 1 of 3 (process [0-9]*) ended without having finished'
 hangs="--set supervise.hang_s=$((2 * ${LOCKSTEP_TEST_TIME:-1}))"
 # shellcheck disable=SC2086 # words
 cured stop stop 2 hang 'rank 2 of 3 (process [0-9]*) is stopped' 360 $hangs
@@ -102,7 +109,7 @@ cured parent_stops launcher_stop 0 launcher 'the launcher (process [0-9]*) has b
 
 # a_rank_that_dies_at_its_start ended the run: program_early_kills does this 60 times
 if command -v python3 >/dev/null 2>&1; then
-  "$source_dir/bench/early_kills.py" "$program" 3 "$(date +%s)" >"$work/out" || fail "early kills: $(cat "$work/out")"
+  "$source_dir/bench/early_kills.py" "$program" 3 "${LOCKSTEP_SEED:-1}" >"$work/out" || fail "early kills: $(cat "$work/out")"
   cat "$work/out"
 fi
 
@@ -239,10 +246,4 @@ same_bits
 grep -q '^lockstep: warning: .*/collectives.ring: cannot be made: File exists; the report of a hang will lack collectives: free room, or set monitor.dir$' "$work/err" ||
   fail "no rings: $(cat "$work/err")"
 ! grep 'lockstep: error' "$work/err" || fail "an error without an end"
-supervised refused --set train.batch=1000000
-given_up refused 4 'starting again cannot cure that'
-OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 expect 2 'supervise starts the ranks itself' train "$work/c.yaml" --supervise
-expect 3 'needs train.checkpoint.dir' train "$work/c.yaml" --supervise
-expect 3 'the run has 3 ranks .*; 4 cannot be left' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set supervise.ranks.least=4
-expect 3 'run lockstep plan' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set parallel.strategy=auto
 echo ok

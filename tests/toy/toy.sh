@@ -60,19 +60,6 @@ train "$work/whole.json" "$@" --resume
 expect 6 'parallel.toy.remember' train "$config" "$@" --resume --set parallel.toy.remember=false --set train.steps=14
 train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
 
-# priced: by every transport that was measured, with and without the state
-priced() {
-  plan "$work/plan.json" "$config" --json --devices 1,2 --budget-ms 2500
-  for strategy in single ddp toy local; do
-    awk -v s="\"$strategy\"" '/"strategy":/ { own = index($0, s) } own && /"priced": true/ { found = 1 } END { exit !found }' \
-      "$work/plan.json" || return 1
-  done
-}
-wait_until "a price of every strategy" priced
-grep -q 'parallel.strategy=toy .*parallel.transport=relay .*parallel.toy.remember=false' "$work/plan.json" ||
-  fail "plan: no command with the rows' options: $(grep command "$work/plan.json")"
-plan "$work/out" "$config" --devices 2 --set parallel.transport=auto --budget-ms 2500
-grep -q 'toy, 2 devices x [0-9]* threads*, relay' "$work/out" || fail "plan, any transport: $(cat "$work/out")"
 "$program" simulate "$config" --machine "$source_dir/machines/h200.yaml" --ranks 1,2 >"$work/out" || fail "simulate"
 [ "$(grep -c '^ *[12] ' "$work/out")" = 2 ] || fail "simulate: $(cat "$work/out")"
 
@@ -80,4 +67,21 @@ grep -q 'toy, 2 devices x [0-9]* threads*, relay' "$work/out" || fail "plan, any
 "$program" bench "$config" --strategies single,ddp,toy --ranks-list 1,2 --batches 30 --repetitions 1 --steps 6 --warmup 2 \
   --control 0 --json --quiet >"$work/bench.json" 2>"$work/err" || fail "bench: $(cat "$work/err")"
 grep -q '"name": "batch 30, 2 x toy"' "$work/bench.json" || fail "bench swept no toy"
+
+rest
+# priced: by every transport that was measured, with and without the state
+priced() {
+  well_timed
+  plan "$work/plan.json" "$config" --json --devices 1,2 --budget-ms 2500
+  for strategy in single ddp toy local; do
+    awk -v s="\"$strategy\"" '/"strategy":/ { own = index($0, s) } own && /"priced": true/ { found = 1 } END { exit !found }' \
+      "$work/plan.json" || return 1
+  done
+}
+"$program" probe --quick >"$work/out" 2>"$work/err" || fail "probe: $(cat "$work/err")"
+wait_until "a price of every strategy" priced
+grep -q 'parallel.strategy=toy .*parallel.transport=relay .*parallel.toy.remember=false' "$work/plan.json" ||
+  fail "plan: no command with the rows' options: $(grep command "$work/plan.json")"
+plan "$work/out" "$config" --devices 2 --set parallel.transport=auto --budget-ms 2500
+grep -q 'toy, 2 devices x [0-9]* threads*, relay' "$work/out" || fail "plan, any transport: $(cat "$work/out")"
 echo ok
