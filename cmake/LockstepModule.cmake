@@ -57,6 +57,17 @@ function(ls_all)
   endforeach()
 endfunction()
 
+# ls_all_of(NAME ALL REST): as the options ALL and REST of the functions below say
+function(ls_all_of name all rest)
+  if(all)
+    ls_all(${name})
+  endif()
+  if(rest)
+    ls_all(${name}_all)
+    set_property(TEST ${name}_all APPEND PROPERTY ENVIRONMENT LOCKSTEP_TEST_ALL=1)
+  endif()
+endfunction()
+
 # What tests tell the thread sanitizer: which reports are not ours, and not to wait a second at the end of each process.
 set(LS_TSAN_OPTIONS
   "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/tsan.supp:print_suppressions=0:atexit_sleep_ms=0")
@@ -67,12 +78,13 @@ set(LS_MPI_TEST_ENVIRONMENT
   "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/sanitize/lsan.supp:print_suppressions=0"
   "${LS_TSAN_OPTIONS}")
 
-# ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [ALL] [NO_CTEST])
+# ls_test(NAME SOURCES ... MODULES ... [LINK ...] [TIMEOUT s] [LABELS ...] [SERIAL] [ALL] [REST] [NO_CTEST])
 #   One test program, one process, with a time limit, linked with the objects of the named modules and all
 #   modules below them (so that file-crossing but not exported functions can be tested). `ctest -j` runs nothing beside a
-#   SERIAL one: it measures times, and what it decides may depend on them. ALL: see ls_all.
+#   SERIAL one: it measures times, and what it decides may depend on them. ALL: see ls_all. REST: a second test,
+#   NAME_all, has LOCKSTEP_TEST_ALL in its environment and tries more.
 function(ls_test name)
-  cmake_parse_arguments(T "NO_CTEST;SERIAL;ALL" "TIMEOUT" "SOURCES;MODULES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(T "NO_CTEST;SERIAL;ALL;REST" "TIMEOUT" "SOURCES;MODULES;LINK;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 60)
   endif()
@@ -85,14 +97,18 @@ function(ls_test name)
     target_link_libraries(${name} PRIVATE ls_${m}_link)
   endforeach()
   if(NOT T_NO_CTEST)
-    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    ls_time_limit(${T_TIMEOUT} ${name})
-    set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 RUN_SERIAL ${T_SERIAL}
-      ENVIRONMENT "${LS_TSAN_OPTIONS}")
+    set(tests ${name})
+    if(T_REST)
+      list(APPEND tests ${name}_all)
+    endif()
+    foreach(test ${tests})
+      add_test(NAME ${test} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+      ls_time_limit(${T_TIMEOUT} ${test})
+      set_tests_properties(${test} PROPERTIES LABELS "${T_LABELS}" SKIP_RETURN_CODE 77 RUN_SERIAL ${T_SERIAL}
+        ENVIRONMENT "${LS_TSAN_OPTIONS}")
+    endforeach()
   endif()
-  if(T_ALL)
-    ls_all(${name})
-  endif()
+  ls_all_of(${name} "${T_ALL}" "${T_REST}")
 endfunction()
 
 # ls_program_test(NAME SCRIPT file.sh TIMEOUT s [PROGRAM target] [LABELS ...] [ENVIRONMENT NAME=VALUE ...] [SERIAL] [ALL] [REST])
@@ -117,10 +133,5 @@ function(ls_program_test name)
     set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${T_LABELS};program" RUN_SERIAL ${T_SERIAL}
       ENVIRONMENT "${LS_MPI_TEST_ENVIRONMENT};LOCKSTEP_CUDA_MODULE=none;LOCKSTEP_TEST_TIME=${LS_TEST_TIME};${T_ENVIRONMENT}")
   endforeach()
-  if(T_ALL)
-    ls_all(${name})
-  elseif(T_REST)
-    ls_all(${name}_all)
-    set_property(TEST ${name}_all APPEND PROPERTY ENVIRONMENT LOCKSTEP_TEST_ALL=1)
-  endif()
+  ls_all_of(${name} "${T_ALL}" "${T_REST}")
 endfunction()

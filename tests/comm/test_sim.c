@@ -3,9 +3,13 @@
 #include "ranks.h"
 
 #include "unit.h"
+#include <stdlib.h>
 #include <string.h>
 
-static const int worlds[] = {1, 2, 3, 8, 11};
+static const int worlds[] = {1, 2, 3, 5, 8, 11};
+enum {
+  WORLD_MOST = 5
+}; /* ranks wait by looking: more than there are processors take seconds, which make test-all has */
 static const int64_t short_ns = 200000000;
 
 static void expect_fine(const ranks_t *ranks, int size) {
@@ -22,7 +26,7 @@ static void in_world(int size, rank_fn fn) {
 }
 
 static void in_all_worlds(rank_fn fn) {
-  for (int w = 0; w < LS_COUNT(worlds); w++)
+  for (int w = 0; w < LS_COUNT(worlds) && (worlds[w] <= WORLD_MOST || getenv("LOCKSTEP_TEST_ALL")); w++)
     in_world(worlds[w], fn);
 }
 
