@@ -72,6 +72,9 @@ static inline void bed_run(bed_t *bed, const char *op, const ls_kernel_args_t *a
   const ls_attrs_t none = {{0}, {0}};
   ls_kernel_args_t own = *args;
   if (!own.attrs) own.attrs = &none;
+  size_t room_bytes;
+  void *room = ls_backend_cpu.device->room(bed->stream, 0, &room_bytes);
+  if (room) memset(room, 0xff, room_bytes);
   assert_int_equal(ls_backend_cpu.stream->launch(bed->stream, kernel, &own), LS_OK);
 }
 

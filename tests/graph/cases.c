@@ -2,7 +2,9 @@
 #include "graph/cases.h"
 
 #include "graph/low.h"
+#include "graph/ops/ops.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* FNV-1a (Fowler, Noll, Vo): one seed per op, case and tensor. */
@@ -20,8 +22,11 @@ static float unit(uint64_t seed, int64_t k) {
 }
 
 void case_fill_uniform(uint64_t seed, float lo, float hi, int64_t count, float *to) {
-  for (int64_t k = 0; k < count; k++)
-    to[k] = hi > lo ? lo + (hi - lo) * unit(seed, k) : lo;
+  ls_rng4_t words = {{0}};
+  for (int64_t k = 0; k < count; k++) {
+    if (k % 4 == 0) words = ls_rng(seed, 0, (uint64_t)k / 4);
+    to[k] = hi > lo ? lo + (hi - lo) * ls_rng_unit(words.v[k % 4]) : lo;
+  }
 }
 
 void case_fill_inout(const ls_op_t *op, const ls_op_case_t *c, int index, int64_t count, float *to) {
@@ -51,6 +56,7 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
   case LS_FILL_CLASS:
     for (int64_t k = 0; k < count; k++) {
       int32_t whole = (int32_t)(in->hi * unit(seed, k));
+      if (in->shape.dtype == LS_F32) f[k] = (float)whole;
       if (in->shape.dtype == LS_U8) ((uint8_t *)to)[k] = (uint8_t)whole;
       if (ls_dtype_bytes(in->shape.dtype) == sizeof(uint16_t)) ((uint16_t *)to)[k] = (uint16_t)whole;
       if (in->shape.dtype == LS_I32) ((int32_t *)to)[k] = whole;
@@ -73,4 +79,179 @@ ls_status_t case_shapes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_case_t *c,
   for (int i = 0; i < c->in_count; i++)
     in[i] = c->in[i].shape;
   return ls_op_shape(ctx, op, &c->attrs, in, out);
+}
+
+/* ---- drawn cases ---- */
+
+enum { SIZES_MAX = LS_NODE_IN_MAX * LS_DIMS_MAX };
+
+/* The sizes of a listed case, ascending, and what stands for each of them. */
+typedef struct {
+  int count;
+  int64_t was[SIZES_MAX], now[SIZES_MAX];
+} sizes_t;
+
+static void collect(const ls_op_case_t *c, sizes_t *sizes) {
+  sizes->count = 0;
+  for (int i = 0; i < c->in_count; i++)
+    for (int d = 0; c->in[i].fill != LS_FILL_STEP && d < c->in[i].shape.rank; d++) {
+      int64_t size = c->in[i].shape.dim[d];
+      int at = 0;
+      while (at < sizes->count && sizes->was[at] < size)
+        at++;
+      if (at < sizes->count && sizes->was[at] == size) continue;
+      memmove(&sizes->was[at + 1], &sizes->was[at], (size_t)(sizes->count++ - at) * sizeof sizes->was[0]);
+      sizes->was[at] = size;
+    }
+}
+
+/* Small mostly; within a vector, beyond a vector, beyond a block. */
+static int64_t draw_size(draw_t *draw, int64_t was) {
+  static const int64_t most[] = {1, 9, 9, 9, 40, 90};
+  const int64_t way = draw_below(draw, 2 + LS_COUNT(most));
+  return way < 2 ? was : 1 + draw_below(draw, most[way - 2]);
+}
+
+static void draw_sizes(draw_t *draw, sizes_t *sizes) {
+  for (int k = 0; k < sizes->count; k++) {
+    sizes->now[k] = draw_size(draw, sizes->was[k]);
+    if (k == 0 || draw_one_in(draw, 3)) continue;
+    const int64_t of = draw_below(draw, k), rest = sizes->was[k] % sizes->was[of],
+                  times = sizes->was[k] / sizes->was[of];
+    if (rest <= 1 && times <= 4) sizes->now[k] = times * sizes->now[of] + rest;
+  }
+}
+
+static const int64_t *find_now(const sizes_t *sizes, int64_t was) {
+  for (int k = 0; k < sizes->count; k++)
+    if (sizes->was[k] == was) return &sizes->now[k];
+  return NULL;
+}
+
+/* What stands for `was`; `was` itself if that is no size. */
+static int64_t now_of(const sizes_t *sizes, int64_t was) {
+  const int64_t *now = find_now(sizes, was);
+  return now ? *now : was;
+}
+
+static bool has_bounds(const ls_op_case_t *c) {
+  bool has = false;
+  for (int i = 0; i < c->in_count; i++)
+    has = has || c->in[i].fill == LS_FILL_CLASS;
+  return has;
+}
+
+/* One try. False: a bound of whole numbers may belong to either of two sizes. */
+static bool try_case(const ls_op_t *op, draw_t *draw, ls_op_case_t *to) {
+  sizes_t sizes;
+  *to = op->cases[draw_below(draw, op->case_count)];
+  collect(to, &sizes);
+  draw_sizes(draw, &sizes);
+  for (int i = 0; i < to->in_count; i++) {
+    if (to->in[i].fill != LS_FILL_CLASS) continue;
+    const int64_t bound = (int64_t)to->in[i].hi;
+    const int64_t *size = find_now(&sizes, bound), *next = find_now(&sizes, bound - 1);
+    if (size && next) return false;
+    if (size || next) to->in[i].hi = (float)(size ? *size : *next + 1);
+  }
+  for (int i = 0; i < to->in_count; i++)
+    for (int d = 0; to->in[i].fill != LS_FILL_STEP && d < to->in[i].shape.rank; d++) {
+      int64_t *size = &to->in[i].shape.dim[d];
+      *size = !has_bounds(to) && draw_one_in(draw, 12) ? draw_size(draw, *size) : now_of(&sizes, *size);
+    }
+  for (int k = 0; k < LS_COUNT(to->attrs.i); k++)
+    if (op->drawn >> k & 1)
+      to->attrs.i[k] = draw_one_in(draw, 4) ? draw_below(draw, 5) : now_of(&sizes, to->attrs.i[k]);
+  return true;
+}
+
+static bool fits(const ls_op_t *op, const ls_op_case_t *c, int64_t elements) {
+  ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
+  if (case_shapes(NULL, op, c, in, out)) return false;
+  for (int i = 0; i < op->in_count; i++)
+    if (ls_shape_count(&in[i]) > elements) return false;
+  for (int i = 0; i < op->out_count; i++)
+    if (ls_shape_count(&out[i]) < 1 || ls_shape_count(&out[i]) > elements) return false;
+  return ls_op_flops(op, &c->attrs, in, out) <= 64 * elements;
+}
+
+static bool draw_from_listed(const ls_op_t *op, draw_t *draw, int64_t elements, ls_op_case_t *to) {
+  enum { TRIES = 20000 };
+  int tries = 0;
+  while (tries < TRIES && !(try_case(op, draw, to) && fits(op, to, elements)))
+    tries++;
+  return tries < TRIES;
+}
+
+/* conv2d of conv2d_dx and conv2d_dw. NULL: none. */
+static const ls_op_t *forward_of(const ls_op_t *op) {
+  const ls_op_t *found = NULL;
+  for (int k = 0; ls_ops[k]; k++) {
+    const size_t length = strlen(ls_ops[k]->name);
+    if (ls_ops[k]->backward && strncmp(op->name, ls_ops[k]->name, length) == 0 && op->name[length] == '_' &&
+        (!found || length > strlen(found->name)))
+      found = ls_ops[k];
+  }
+  return found;
+}
+
+/* The sizes that `op` has in the gradient of `from`, a case of `forward`. False: it has no such node. */
+static bool take_sizes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_t *forward, const ls_op_case_t *from,
+                       ls_op_case_t *to) {
+  ls_graph_t *graph = NULL;
+  ls_tensor_id_t in[LS_NODE_IN_MAX], dy[LS_NODE_OUT_MAX], dx[LS_NODE_IN_MAX];
+  bool wanted[LS_NODE_IN_MAX], found = false;
+  static const char *const names[] = {"in0", "in1", "in2", "in3", "in4", "in5", "in6", "in7"};
+  if (ls_graph_create(ctx, &graph)) return false;
+  for (int i = 0; i < from->in_count; i++) {
+    in[i] = ls_graph_input(graph, names[i], from->in[i].shape);
+    wanted[i] = from->in[i].shape.dtype == LS_F32;
+  }
+  for (int i = 0; i < forward->out_count; i++)
+    dy[i] = -1;
+  dy[0] = ls_graph_op(graph, forward, &from->attrs, from->in_count, in, NULL);
+  const ls_graph_node_t first = graph->nodes[0]; /* a copy: appending moves the array */
+  dy[0] = ls_graph_input(graph, "dy", graph->tensors[dy[0]].shape);
+  (void)forward->backward(graph, &first, dy, wanted, dx);
+  for (int n = 1; n < graph->node_count && !found; n++) {
+    const ls_graph_node_t *node = &graph->nodes[n];
+    found = node->op == op;
+    for (int i = 0; found && i < op->in_count; i++)
+      to->in[i].shape = graph->tensors[node->in[i]].shape;
+    if (found) to->attrs = node->attrs;
+  }
+  ls_graph_destroy(graph);
+  return found;
+}
+
+/* As layers have them. Bounds of whole numbers are known to the forward case alone. */
+static bool draw_gradient(const ls_op_t *op, draw_t *draw, int64_t elements, ls_op_case_t *to) {
+  const ls_op_t *forward = forward_of(op);
+  ls_op_case_t from;
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  *to = op->cases[draw_below(draw, op->case_count)];
+  const bool found = forward && draw_from_listed(forward, draw, elements, &from) && !has_bounds(&from) &&
+                     take_sizes(ctx, op, forward, &from, to);
+  ls_ctx_destroy(ctx);
+  return found;
+}
+
+bool case_draw(const ls_op_t *op, draw_t *draw, int64_t elements, char name[CASE_NAME_BYTES],
+               ls_op_case_t *to) {
+  if (!draw_gradient(op, draw, elements, to) && !draw_from_listed(op, draw, elements, to)) return false;
+  int at = snprintf(name, CASE_NAME_BYTES, "drawn by seed %llu like '%s':", (unsigned long long)draw->seed,
+                    to->name);
+  for (int i = 0; i < to->in_count && at < CASE_NAME_BYTES; i++) {
+    char text[LS_SHAPE_TEXT_BYTES];
+    at += snprintf(name + at, (size_t)(CASE_NAME_BYTES - at), " %s", ls_shape_text(&to->in[i].shape, text));
+  }
+  for (int k = 0; k < LS_COUNT(to->attrs.i) && at < CASE_NAME_BYTES; k++)
+    if (to->attrs.i[k])
+      at += snprintf(name + at, (size_t)(CASE_NAME_BYTES - at), " i%d=%lld", k, (long long)to->attrs.i[k]);
+  to->name = name;
+  double tolerance = 0; /* sums may be longer than those of the case, and of other numbers */
+  for (int k = 0; k < op->case_count; k++)
+    tolerance = op->cases[k].tolerance > tolerance ? op->cases[k].tolerance : tolerance;
+  to->tolerance = 4 * tolerance;
+  return true;
 }

@@ -37,6 +37,7 @@ static inline void run_node(const ls_graph_t *graph, int n, void **memory) {
   for (int i = 0; i < node->out_count; i++) {
     out_shape[i] = graph->tensors[node->out[i]].shape;
     out[i] = (ls_tensor_t){memory[node->out[i]], out_shape[i]};
+    if (!(node->op->inout >> i & 1)) memset(out[i].data, 0xff, ls_shape_bytes(&out_shape[i]));
   }
   size_t scratch = node->op->scratch_bytes ? node->op->scratch_bytes(&node->attrs, in_shape, out_shape) : 0;
   ls_kernel_args_t args = {.attrs = &node->attrs,

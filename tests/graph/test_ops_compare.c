@@ -1,6 +1,6 @@
 /* test_ops_compare BACKEND [THREADS [PRECISION]]: every case of every op, the backend's own version against
- * the plain C of the op row. Outputs are poisoned with NaN and everything is fenced, so that an element left
- * out or a byte beyond the end shows. Also runs each op in place where its row allows that, and twice, for
+ * the plain C of the op row. Before each call outputs, scratch, what the backend keeps for its kernels and the fences
+ * around all tensors are NaN, so that an element left out, a byte beyond the end and what is read unwritten show. Also runs each op in place where its row allows that, and twice, for
  * the same bits. Matrix products run on whole numbers too, where every order of adding and every precision
  * gives the same bits. Ops that take 16-bit floats run again on these, on every backend; the plain C then computes
  * from the same rounded inputs, and its results are rounded once. */
@@ -16,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FENCE_BYTES = 256, FENCE = 0xA5, POISON = 0xFF, SKIP = 77 };
+enum { FENCE_BYTES = 256, POISON = 0xFF, SKIP = 77 };
+/* Around inputs another NaN, in all floats, than around outputs: a kernel that goes beyond both writes this one. */
+enum { POISON_WORD = 0xFFFF, FENCE_WORD = 0x7FE5 };
 enum { APART = -1 }; /* no input shared; else output 0 shares that input */
 /* Both factors of a product may lose what is below 10 bits of mantissa: (1 + 2^-10)^2 - 1, of the product of
  * the magnitudes. */
@@ -25,19 +27,21 @@ static const double tf32_loss = 0x1p-9 + 0x1p-20;
  * rounded to either. */
 static const double low_unit[LS_DTYPE_COUNT] = {[LS_BF16] = 0x1p-7, [LS_F16] = 0x1p-10};
 
+/* One tensor on both sides: a host image (fence, data, fence) and as many bytes on the device. */
+typedef struct {
+  size_t size_bytes;
+  uint16_t fence; /* its words */
+  unsigned char *host, *device;
+} fenced_t;
+
 typedef struct {
   ls_ctx_t *ctx;
   const ls_backend_t *backend;
   ls_device_t *device;
   ls_stream_t *stream;
   int failures;
+  fenced_t poison; /* as large as the largest block of the backend's own memory */
 } rig_t;
-
-/* One tensor on both sides: a host image (fence, data, fence) and as many bytes on the device. */
-typedef struct {
-  size_t size_bytes;
-  unsigned char *host, *device;
-} fenced_t;
 
 typedef struct {
   const ls_op_t *op;
@@ -71,16 +75,21 @@ static void complain(rig_t *rig, const trial_t *t, int shared, const char *what)
          t->whole ? ", whole numbers" : "", shared == APART ? "" : ", in place", what);
 }
 
-static fenced_t fenced_make(rig_t *rig, size_t size_bytes, const void *data, int fill) {
-  fenced_t f = {.size_bytes = size_bytes};
+static void fenced_edge(unsigned char *at, uint16_t word) {
+  for (size_t k = 0; k < FENCE_BYTES; k += sizeof word)
+    memcpy(at + k, &word, sizeof word);
+}
+
+/* data NULL: poison. */
+static fenced_t fenced_make(rig_t *rig, size_t size_bytes, const void *data, uint16_t fence) {
+  fenced_t f = {.size_bytes = size_bytes, .fence = fence};
   size_t total = size_bytes + 2 * FENCE_BYTES;
   void *memory = NULL;
   f.host = must(malloc(total));
-  memset(f.host, FENCE, total);
-  if (data)
-    memcpy(f.host + FENCE_BYTES, data, size_bytes);
-  else
-    memset(f.host + FENCE_BYTES, fill, size_bytes);
+  fenced_edge(f.host, fence);
+  memset(f.host + FENCE_BYTES, POISON, size_bytes);
+  if (data) memcpy(f.host + FENCE_BYTES, data, size_bytes);
+  fenced_edge(f.host + FENCE_BYTES + size_bytes, fence);
   must_ok(rig->backend->buffer->alloc(rig->device, LS_MEM_DEVICE, total, &memory), "alloc");
   f.device = memory;
   must_ok(rig->backend->stream->copy(rig->stream, f.device, f.host, total), "copy to the device");
@@ -98,9 +107,10 @@ static void fenced_free(rig_t *rig, fenced_t *f) {
 }
 
 static bool fences_whole(const fenced_t *f) {
-  for (size_t k = 0; k < FENCE_BYTES; k++)
-    if (f->host[k] != FENCE || f->host[FENCE_BYTES + f->size_bytes + k] != FENCE) return false;
-  return true;
+  unsigned char edge[FENCE_BYTES];
+  fenced_edge(edge, f->fence);
+  return memcmp(f->host, edge, sizeof edge) == 0 &&
+         memcmp(f->host + FENCE_BYTES + f->size_bytes, edge, sizeof edge) == 0;
 }
 
 static const void *data_of(const fenced_t *f) {
@@ -152,6 +162,7 @@ static void run_reference(const trial_t *t, void *const *data, void **want) {
   }
   size_t scratch_bytes = ls_op_scratch(t->op, &t->attrs, t->in_shape, t->out_shape, false);
   void *scratch = scratch_bytes ? must(malloc(scratch_bytes)) : NULL;
+  if (scratch) memset(scratch, POISON, scratch_bytes);
   ls_kernel_args_t args = {.attrs = &t->attrs,
                            .in = in,
                            .in_count = t->op->in_count,
@@ -232,17 +243,17 @@ typedef struct {
 static void launch_make(rig_t *rig, const trial_t *t, int shared, launch_t *l) {
   *l = (launch_t){{{0}}};
   for (int i = 0; i < t->op->in_count; i++) {
-    l->in[i] = fenced_make(rig, ls_shape_bytes(&t->in_shape[i]), t->in[i], 0);
+    l->in[i] = fenced_make(rig, ls_shape_bytes(&t->in_shape[i]), t->in[i], FENCE_WORD);
     l->in_tensor[i] = (ls_tensor_t){l->in[i].device + FENCE_BYTES, t->in_shape[i]};
   }
   for (int i = 0; i < t->op->out_count; i++) {
     void *start = output_start(t, i);
-    l->out[i] = fenced_make(rig, ls_shape_bytes(&t->out_shape[i]), start, 0);
+    l->out[i] = fenced_make(rig, ls_shape_bytes(&t->out_shape[i]), start, POISON_WORD);
     l->out_tensor[i] = (ls_tensor_t){l->out[i].device + FENCE_BYTES, t->out_shape[i]};
     free(start);
   }
   if (shared != APART) l->out_tensor[0].data = l->in_tensor[shared].data;
-  l->scratch = fenced_make(rig, t->scratch_bytes, NULL, POISON);
+  l->scratch = fenced_make(rig, t->scratch_bytes, NULL, POISON_WORD);
 }
 
 static void launch_free(rig_t *rig, const trial_t *t, launch_t *l) {
@@ -251,6 +262,21 @@ static void launch_free(rig_t *rig, const trial_t *t, launch_t *l) {
   for (int i = 0; i < t->op->out_count; i++)
     fenced_free(rig, &l->out[i]);
   fenced_free(rig, &l->scratch);
+}
+
+/* What the backend keeps for its kernels: what one has left there is no input of the next. */
+static void poison_room(rig_t *rig) {
+  const ls_device_ops_t *device = rig->backend->device;
+  size_t size_bytes;
+  void *block;
+  for (int k = 0; device->room && (block = device->room(rig->stream, k, &size_bytes)) != NULL; k++) {
+    if (size_bytes > rig->poison.size_bytes) {
+      if (rig->poison.host) fenced_free(rig, &rig->poison);
+      rig->poison = fenced_make(rig, size_bytes, NULL, POISON_WORD);
+    }
+    must_ok(rig->backend->stream->copy(rig->stream, block, rig->poison.device + FENCE_BYTES, size_bytes),
+            "poison");
+  }
 }
 
 static bool launch_run(rig_t *rig, const trial_t *t, int shared, launch_t *l) {
@@ -263,6 +289,7 @@ static bool launch_run(rig_t *rig, const trial_t *t, int shared, launch_t *l) {
                            .scratch_bytes = t->scratch_bytes};
   char lacks[LS_KERNEL_TEXT_BYTES];
   ls_kernel_fn kernel = ls_op_kernel(rig->device, t->op, &args, lacks);
+  poison_room(rig);
   ls_status_t status = kernel ? rig->backend->stream->launch(rig->stream, kernel, &args) : LS_ERR_INTERNAL;
   if (!status) status = rig->backend->stream->sync(rig->stream, 0);
   if (status) {
@@ -348,6 +375,7 @@ static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_dt
   launch_make(rig, &t, APART, &first);
   launch_make(rig, &t, APART, &again);
   if (launch_run(rig, &t, APART, &first)) check_launch(rig, &t, APART, &first);
+  /* The first run may have made the backend's memory larger, with zeros. */
   if (launch_run(rig, &t, APART, &again)) check_bits(rig, &t, &first, &again);
   launch_free(rig, &t, &again);
   launch_free(rig, &t, &first);
@@ -364,41 +392,30 @@ static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_dt
   free(t.magnitude);
 }
 
-/* Chains: their tensors are (n, t, gates h), (gates h, h) and (h), of which n, t, h and the direction are drawn. Every
- * second has one sample, every third one position; its tolerance is that of the row's last case. */
-enum { DRAWN = 12 };
-static void run_drawn(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
-  for (uint64_t k = 0; k < DRAWN; k++) {
-    ls_op_case_t c = op->cases[op->case_count - 1];
-    float size[3];
-    case_fill_uniform(k, 1, 90, LS_COUNT(size), size);
-    const int64_t n = k % 2 ? 1 : (int64_t)size[0] / 4 + 1, t = k % 3 ? (int64_t)size[1] / 12 + 2 : 1,
-                  h = (int64_t)size[2],
-                  was = c.in[op->in_count - 1].shape.dim[c.in[op->in_count - 1].shape.rank - 1];
-    char name[96];
-    snprintf(name, sizeof name, "drawn: %lld samples, %lld positions, %lld units", (long long)n, (long long)t,
-             (long long)h);
-    c.name = name;
-    c.attrs.i[0] = (int64_t)k / 2 % 2;
-    for (int i = 0; i < op->in_count; i++) {
-      ls_shape_t *s = &c.in[i].shape;
-      const int64_t last = s->dim[s->rank - 1] / was * h;
-      *s = s->rank == 3   ? LS_SHAPE(s->dtype, n, t, last)
-           : s->rank == 2 ? LS_SHAPE(s->dtype, s->dim[0] / was * h, last)
-                          : LS_SHAPE(s->dtype, last);
-    }
+/* Returns the number of cases. Every dtype has the same. */
+static int run_drawn(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
+  enum { DRAWS = 24, ELEMENTS = 1 << 13 };
+  const int draws = draw_count(DRAWS);
+  draw_t draw = {.seed = draw_seed()};
+  char name[CASE_NAME_BYTES];
+  ls_op_case_t c;
+  for (int k = 0; k < draws; k++) {
+    if (!case_draw(op, &draw, ELEMENTS, name, &c)) return k;
     run_case(rig, op, &c, low, false);
+    if (is_product(op)) run_case(rig, op, &c, low, true);
   }
+  return draws;
 }
 
 static void run_cases(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
   int before = rig->failures;
-  if (op->class == LS_OP_RECURRENT) run_drawn(rig, op, low);
   for (int k = 0; k < op->case_count; k++)
     run_case(rig, op, &op->cases[k], low, false);
   for (int k = 0; k < op->case_count && is_product(op); k++)
     run_case(rig, op, &op->cases[k], low, true);
-  if (rig->failures == before) printf("ok   %s %s: %d cases\n", op->name, ls_dtype_name(low), op->case_count);
+  const int drawn = run_drawn(rig, op, low);
+  if (rig->failures == before)
+    printf("ok   %s %s: %d cases, %d drawn\n", op->name, ls_dtype_name(low), op->case_count, drawn);
 }
 
 /* Returns the number of dtypes in which the op was compared. */
@@ -434,6 +451,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: %s BACKEND [THREADS [PRECISION]]\n", argv[0]);
     return 2;
   }
+  setvbuf(stdout, NULL, _IOLBF, 0); /* a crash does not take the last lines along */
   bool tf32 = argc > 3 && strcmp(argv[3], ls_math_names[LS_MATH_TF32]) == 0;
   rig_t rig = {.ctx = ls_ctx_create(print_log, NULL)};
   ls_device_options_t options = {.threads = argc > 2 ? atoi(argv[2]) : 1,
@@ -457,6 +475,7 @@ int main(int argc, char **argv) {
   printf("%s, %s: %d comparisons of ops, %d failures\n", rig.device->name, ls_math_names[rig.device->math],
          own, rig.failures);
 
+  if (rig.poison.host) fenced_free(&rig, &rig.poison);
   rig.backend->stream->destroy(rig.stream);
   rig.backend->device->close(rig.device);
   ls_ctx_destroy(rig.ctx);

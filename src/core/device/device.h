@@ -92,6 +92,9 @@ typedef struct {
    * data. Opens nothing. NULL: nothing, or not known. */
   ls_device_scratch_t (*scratch)(const ls_device_options_t *options, const char *op,
                                  const struct ls_kernel_args *args);
+  /* Block k, counted from 0, of the memory that kernels on this stream use beside their arguments. Its contents are
+   * undefined between kernels (tests fill it with NaN). Returns NULL behind the last block. The table's NULL: none. */
+  void *(*room)(ls_stream_t *stream, int k, size_t *size_bytes);
 } ls_device_ops_t;
 
 typedef struct {
@@ -179,7 +182,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 12 };
+enum { LS_CUDA_ABI = 13 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

@@ -8,7 +8,7 @@
 /* A test case. Every op's gradient, compare and time tests are generated from its cases. */
 typedef enum {
   LS_FILL_UNIFORM, /* in [lo, hi] */
-  LS_FILL_CLASS,   /* integers in [0, hi) (i32, u16, u8); bf16, f16: their bits */
+  LS_FILL_CLASS,   /* integers in [0, hi) (i32, u16, u8, f32); bf16, f16: their bits */
   LS_FILL_STEP, /* an ls_step_params_t with seed 42, position lo, mean 33.3, .. and scale 0.0123, .. (tests/graph/cases.c) */
   LS_FILL_POSITIVE, /* uniform in [lo, hi] and, across the tensor, summing to about 1 (sample weights) */
 } ls_fill_t;
@@ -72,6 +72,9 @@ struct ls_op {
   bool
       low_wants; /* products and the like: worth casting inputs for; else it runs low where an input is low already */
   bool host; /* hosts alone have it: inference with 8-bit integers */
+  /* Tests draw sizes like those of cases, and of the gradient of drawn cases. Bit i: attrs.i[i] may then be any small
+   * number that `shape` takes. */
+  uint32_t drawn;
   const ls_op_case_t *cases;
   int case_count;
 };

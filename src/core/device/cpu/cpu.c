@@ -73,6 +73,12 @@ void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes) {
   return room;
 }
 
+static void *cpu_room(ls_stream_t *stream, int k, size_t *size_bytes) {
+  const ls_cpu_device_t *cpu = (const ls_cpu_device_t *)stream->device;
+  *size_bytes = cpu->room_bytes;
+  return k == 0 ? cpu->room : NULL;
+}
+
 static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   (void)device;
   return find(op)->fn;
@@ -91,7 +97,8 @@ static const ls_device_ops_t device_ops = {.open = cpu_open,
                                            .kernel = cpu_kernel,
                                            .low = cpu_low,
                                            .count = ls_host_device_count,
-                                           .scratch = cpu_scratch};
+                                           .scratch = cpu_scratch,
+                                           .room = cpu_room};
 
 const ls_backend_t ls_backend_cpu = {.name = "cpu",
                                      .host_memory = true,

@@ -189,8 +189,12 @@ static void take_runs(product_t *p, int64_t *run) {
 static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const ls_window_t *v) {
   ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
   const float scale = (float)args->attrs->f[0];
-  product_t p = {
-      .simd = cpu->int8, .args = args, .v = *v, .inverse = 1 / scale, .zero = (float)args->attrs->f[1]};
+  product_t p = {.simd = cpu->int8,
+                 .args = args,
+                 .v = *v,
+                 .inverse =
+                     (float)(1 / args->attrs->f[0]), /* as in the op's row: else values round otherwise */
+                 .zero = (float)args->attrs->f[1]};
   const int each = p.simd->value_bytes;
   p.height = v->h + v->top + v->bottom;
   p.value_bytes = v->c * each;

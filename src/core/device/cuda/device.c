@@ -1,5 +1,6 @@
 /* Devices and memory. Plain allocations only: with managed memory a step could take page faults. */
 #include "device/cuda/cuda.h"
+#include "device/cuda/kernels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,13 +105,21 @@ static ls_status_t reach(ls_device_t *device, int index, bool *direct) {
   return status;
 }
 
+/* The counters at the front of the scratch are zero between kernels. */
+static void *room(ls_stream_t *stream, int k, size_t *size_bytes) {
+  const ls_cuda_stream_t *s = ls_cuda_stream(stream);
+  *size_bytes = k == 0 ? s->workspace_bytes : LS_CUDA_SCRATCH_BYTES - LS_KERNEL_COUNTER_BYTES;
+  return k == 0 ? s->workspace : k == 1 ? (char *)s->scratch + LS_KERNEL_COUNTER_BYTES : NULL;
+}
+
 const ls_device_ops_t ls_cuda_device_ops = {.open = open_device,
                                             .close = close_device,
                                             .kernel = ls_cuda_kernel,
                                             .low = ls_cuda_low,
                                             .count = count,
                                             .memory = device_memory,
-                                            .reach = reach};
+                                            .reach = reach,
+                                            .room = room};
 
 static ls_status_t fail_memory(ls_device_t *device, ls_mem_t mem, size_t size_bytes, cudaError_t error) {
   size_t free_bytes = 0, total_bytes = 0;

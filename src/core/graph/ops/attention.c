@@ -288,6 +288,7 @@ const ls_op_t ls_op_attention = {
     .low_in = 1,
     .low_out = 1,
     .low_wants = true,
+    .drawn = 1,
     LS_CASES(attention_cases),
 };
 
@@ -367,6 +368,7 @@ const ls_op_t ls_op_attention_padded = {
     .backward = attention_backward,
     .flops = attention_flops,
     .scratch_bytes = attention_scratch,
+    .drawn = 1,
     LS_CASES(padded_cases),
 };
 
@@ -379,5 +381,6 @@ const ls_op_t ls_op_attention_padded_dx = {
     .forward = dx_forward,
     .flops = dx_flops,
     .scratch_bytes = dx_scratch,
+    .drawn = 1,
     LS_CASES(padded_dx_cases),
 };

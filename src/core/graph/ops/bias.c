@@ -101,4 +101,5 @@ const ls_op_t ls_op_sum_leading = {.name = "sum_leading",
                                    .forward = sum_forward,
                                    .flops_each = 1,
                                    .low_in = 1,
+                                   .drawn = 1,
                                    LS_CASES(sum_cases)};

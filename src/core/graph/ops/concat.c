@@ -142,5 +142,6 @@ const ls_op_t ls_op_columns = {
     .bytes = bytes_2,
     .low_in = 1,
     .low_out = 1,
+    .drawn = 3,
     LS_CASES(columns_cases),
 };

@@ -251,7 +251,11 @@ static const ls_op_case_t dw_cases[] = {
   .name = name_, .class = LS_OP_CONVOLUTION, .in_count = 2, .out_count = 1, .shape = shape_,                 \
   .forward = forward_, .flops = flops_, LS_CASES(cases_)
 const ls_op_t ls_op_conv2d = {ROW("conv2d", conv_shape, conv_forward, conv_flops, conv_cases),
-                              .backward = conv_backward, .low_in = 3, .low_out = 1, .low_wants = true};
+                              .backward = conv_backward,
+                              .drawn = 0x1ff,
+                              .low_in = 3,
+                              .low_out = 1,
+                              .low_wants = true};
 const ls_op_t ls_op_conv2d_dx = {ROW("conv2d_dx", dx_shape, dx_forward, dx_flops, dx_cases), .low_in = 3,
                                  .low_out = 1, .low_wants = true};
 const ls_op_t ls_op_conv2d_dw = {ROW("conv2d_dw", dw_shape, dw_forward, dw_flops, dw_cases), .low_in = 3,

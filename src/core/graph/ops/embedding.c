@@ -118,7 +118,7 @@ static const ls_op_case_t embedding_cases[] = {
     EMBEDDING_CASE("one", LS_U8, 1, 1, 2e-3, 1),
     EMBEDDING_CASE("odd", LS_U16, 5, 7, 2e-3, 3, 4),
     EMBEDDING_CASE("one row of many", LS_I32, 300, 3, 2e-3, 2),
-    {"as floats", 2, {LS_CASE_F32(2, 2, 3, 5), LS_CASE_F32(-1, 1, 3, 9)}, {{0}}, 0, 2e-3},
+    EMBEDDING_CASE("as floats", LS_F32, 3, 9, 2e-3, 3, 5),
     EMBEDDING_CASE("beyond a vector", LS_U16, 67, 65, 0, 9, 33),
     EMBEDDING_CASE("many", LS_U16, 1003, 130, 0, 12, 64),
 };

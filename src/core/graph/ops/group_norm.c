@@ -182,6 +182,7 @@ static const ls_op_case_t dgb_cases[] = {DGB_CASE("one", 1, 1, 1, 1), DGB_CASE("
                       .shape = rule,                                                                         \
                       .forward = forward_,                                                                   \
                       .flops_each = each,                                                                    \
+                      .drawn = 1,                                                                            \
                       __VA_ARGS__};
 NORM_ROW(ls_op_group_norm, "group_norm", 3, 3, norm_shape, norm_forward, 8, .backward = norm_backward,
          LS_CASES(norm_cases))

@@ -155,6 +155,7 @@ const ls_op_t ls_op_value_range = {
 const ls_op_t ls_op_linear_int8 = {
     ROW("linear_int8", LS_OP_PRODUCT, 3, linear_shape, linear_forward, linear_cases), PRODUCT};
 const ls_op_t ls_op_conv2d_int8 = {
-    ROW("conv2d_int8", LS_OP_CONVOLUTION, 3, conv_shape, conv_forward, conv_cases), PRODUCT};
+    ROW("conv2d_int8", LS_OP_CONVOLUTION, 3, conv_shape, conv_forward, conv_cases), .drawn = 0x1ff, PRODUCT};
 const ls_op_t ls_op_conv2d_int8_norm = {
-    ROW("conv2d_int8_norm", LS_OP_CONVOLUTION, 6, norm_shape, conv_forward, norm_cases), PRODUCT};
+    ROW("conv2d_int8_norm", LS_OP_CONVOLUTION, 6, norm_shape, conv_forward, norm_cases), .drawn = 0x1ff,
+    PRODUCT};

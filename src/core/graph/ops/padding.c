@@ -234,4 +234,5 @@ PADDING_ROW(ls_op_mask_places, "mask_places", 2, places_shape, places_forward, .
             .inplace = 1, .low_in = 1, .low_out = 1, LS_CASES(places_cases))
 PADDING_ROW(ls_op_pool_valid, "pool_valid", 2, pool_shape, pool_forward, .backward = pool_backward,
             LS_CASES(pool_cases))
-PADDING_ROW(ls_op_pool_valid_dx, "pool_valid_dx", 2, pool_dx_shape, pool_dx_forward, LS_CASES(pool_dx_cases))
+PADDING_ROW(ls_op_pool_valid_dx, "pool_valid_dx", 2, pool_dx_shape, pool_dx_forward, .drawn = 2,
+            LS_CASES(pool_dx_cases))

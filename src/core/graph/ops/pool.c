@@ -357,6 +357,7 @@ const ls_op_t ls_op_max_pool = {.name = "max_pool",
                                 .flops = window_flops,
                                 .low_in = 1,
                                 .low_out = 1,
+                                .drawn = 0xff,
                                 LS_CASES(max_cases)};
 const ls_op_t ls_op_max_pool_dx = {.name = "max_pool_dx",
                                    .class = LS_OP_REDUCTION,
@@ -369,7 +370,11 @@ const ls_op_t ls_op_max_pool_dx = {.name = "max_pool_dx",
                                    .low_out = 1,
                                    LS_CASES(max_dx_cases)};
 const ls_op_t ls_op_avg_pool = {ROW("avg_pool", LS_OP_REDUCTION, avg_shape, avg_forward, avg_cases),
-                                .backward = avg_backward, .flops = window_flops, .low_in = 1, .low_out = 1};
+                                .backward = avg_backward,
+                                .drawn = 0xff,
+                                .flops = window_flops,
+                                .low_in = 1,
+                                .low_out = 1};
 const ls_op_t ls_op_avg_pool_dx = {
     ROW("avg_pool_dx", LS_OP_REDUCTION, avg_dx_shape, avg_dx_forward, avg_dx_cases), .flops_each = 1,
     .low_in = 1, .low_out = 1};
@@ -380,7 +385,7 @@ const ls_op_t ls_op_mean_positions_dx = {
     ROW("mean_positions_dx", LS_OP_ELEMENTWISE, mean_dx_shape, mean_dx_forward, mean_dx_cases),
     .flops_each = 1, .low_in = 1, .low_out = 1};
 const ls_op_t ls_op_take_position = {ROW("take_position", LS_OP_GATHER, take_shape, take_forward, take_cases),
-                                     .backward = take_backward, .low_in = 1, .low_out = 1};
+                                     .drawn = 1, .backward = take_backward, .low_in = 1, .low_out = 1};
 const ls_op_t ls_op_take_position_dx = {
     ROW("take_position_dx", LS_OP_ELEMENTWISE, take_dx_shape, take_dx_forward, take_dx_cases), .low_in = 1,
     .low_out = 1};

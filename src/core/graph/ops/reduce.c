@@ -115,6 +115,7 @@ const ls_op_t ls_op_reduce = {
     .forward = reduce_forward,
     .backward = reduce_backward,
     .flops_each = 1,
+    .drawn = 1,
     LS_CASES(reduce_cases),
 };
 

@@ -52,5 +52,6 @@ const ls_op_t ls_op_resize_rows = {
     .backward = resize_backward,
     .low_in = 1,
     .low_out = 1,
+    .drawn = 1,
     LS_CASES(resize_cases),
 };
