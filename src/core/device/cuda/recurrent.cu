@@ -421,6 +421,7 @@ static int run_op(ls_stream_t *stream, args_t args, OP op, const ls_tensor_t &w,
     else
       error = run_cluster(handle, op, weights, k);
   }
+  if (error == cudaErrorNotSupported) error = chain_grid(stream, args, op, weights, k);
   if (error != cudaErrorNotSupported) return error;
   for (int s = 0; s < k.t; s++)
     if constexpr (OP::GRADIENT)

@@ -315,3 +315,9 @@ static int launch_clusters(cudaStream_t stream, void (*kernel)(A...), int of, in
 
 // The version of 16-bit tensors on tensor cores; cudaErrorNotSupported where the GPU or the width does not suit it.
 template <class OP> int chain_tensor(cudaStream_t stream, OP op, const typename OP::E *w, const chain_t &k);
+
+// ---- recurrent_grid.cu ----
+
+// The version of wide layers, on all multiprocessors; cudaErrorNotSupported where it does not fit.
+template <class OP>
+int chain_grid(ls_stream_t *stream, args_t args, OP op, const typename OP::E *w, const chain_t &k);
