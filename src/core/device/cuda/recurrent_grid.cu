@@ -42,6 +42,7 @@ template <class E, int ROWS> struct product_t {
   __device__ static int row_of(int word) { return word / WARP * ACROSS + word % WARP / 4; }
   __device__ static int factor_of(int word) { return word % 4 * 8; }
   static constexpr int FACTORS = 8; // of 16 bytes
+  static constexpr size_t STAGE_BYTES = 0;
   // Where the factor of a sample is.
   __device__ static int64_t place(int factor, int sample, int padded) {
     int tile = sample / ACROSS, lane = sample % ACROSS * 4 + factor % SLICE / 8;
@@ -49,12 +50,12 @@ template <class E, int ROWS> struct product_t {
   }
   template <class WEIGHTS>
   __device__ static void run(const spread_t &g, const E *factors, int first, int live, int used,
-                             WEIGHTS weights, float *part) {
+                             WEIGHTS weights, float *part, float4 *) {
     constexpr int M = PASS / 16;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, across = g.padded / ACROSS;
     const int of_gate = g.width / SLICE;
     float sum[M][TILES][4] = {};
-#pragma unroll 2
+#pragma unroll(TILES <= 3 ? 4 : 2)
     for (int slice = warp; slice < g.slices; slice += GRID_WARPS) {
       const bool real = slice % of_gate * SLICE + lane % 4 * 8 < used;
       const uint4 *from = (const uint4 *)factors + ((int64_t)slice * across + first / ACROSS) * WARP + lane;
@@ -98,53 +99,98 @@ template <class E, int ROWS> struct product_t {
 };
 
 template <int ROWS> struct product_t<float, ROWS> {
-  // f32: a slice is 4 factors. Lanes are samples; where there are fewer, `apart` lanes share one and take slices in turn.
-  static constexpr int SLICE = 4, WORDS = ROWS + 1; // slices side by side are in other banks
+  // f32: a slice is 4 factors. A lane has every fourth row and every eighth sample of a pass, and multiplies 4 factors of each.
+  // A warp copies chunks of its slices, factors and weights that are not resident, while it multiplies the one before.
+  static constexpr int SLICE = 4, WORDS = ROWS, OWN_ROWS = ROWS / 4, CHUNK = 256;
   static constexpr int STRIDE = ROWS / ACROSS % 2 ? ROWS : ROWS + ACROSS;
+  static constexpr size_t STAGE_BYTES = sizeof(float4) * GRID_WARPS * 2 * CHUNK;
   __device__ static int row_of(int word) { return word; }
   __device__ static int factor_of(int) { return 0; }
   static constexpr int FACTORS = 4;
   __device__ static int64_t place(int factor, int sample, int padded) {
     return ((int64_t)(factor / SLICE) * padded + sample) * SLICE + factor % SLICE;
   }
-  template <class WEIGHTS>
-  __device__ static void run(const spread_t &g, const float *factors, int first, int live, int,
-                             WEIGHTS weights, float *part) {
+  // SHIFT: as many samples as 2^SHIFT.
+  template <int SHIFT, class WEIGHTS>
+  __device__ static void run_as(const spread_t &g, const float *factors, int first, WEIGHTS weights,
+                                float *part, float4 *stages) {
+    constexpr int shift = SHIFT, samples = 1 << shift, OWN_SAMPLES = samples / 8;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    int lanes = WARP; // of different samples
-    while (lanes >= 2 * live && lanes > 4)
-      lanes /= 2;
-    const int apart = WARP / lanes, sample = lane % lanes;
-    float sum[ROWS] = {};
+    const int slices = (g.slices - warp + GRID_WARPS - 1) / GRID_WARPS; // of this warp, resident ones first
+    const int resident = min(slices, max(0, (g.resident - warp + GRID_WARPS - 1) / GRID_WARPS));
+    float4 *stage = stages + warp * 2 * CHUNK;
+    float sum[OWN_ROWS][OWN_SAMPLES] = {};
+    auto slice_of = [&](int i) { return warp + i * GRID_WARPS; };
+    auto count_of = [&](int i) {
+      return i < resident ? min(CHUNK >> shift, resident - i) : min(CHUNK / (samples + ROWS), slices - i);
+    };
+    auto copy = [&](int i, float4 *to) {
+      const int count = i < slices ? count_of(i) : 0;
+      for (int u = lane; u < count << shift; u += WARP)
+        copy_16(to + u,
+                (const float4 *)factors + (int64_t)slice_of(i + (u >> shift)) * g.padded + first +
+                    (u & (samples - 1)),
+                true);
+      if (i >= resident)
+        for (int d = 0; d < count; d++)
+          for (int r = lane; r < ROWS; r += WARP)
+            copy_16(to + (count << shift) + d * ROWS + r, weights(slice_of(i + d)) + r, true);
+      copies_end();
+    };
+    copy(0, stage);
+    for (int i = 0, turn = 0; i < slices; turn ^= 1) {
+      const int count = count_of(i);
+      const float4 *now = stage + turn * CHUNK;
+      copy(i + count, stage + (1 - turn) * CHUNK);
+      copies_wait<1>();
+      __syncwarp();
 #pragma unroll 2
-    for (int at = warp * apart; at < g.slices; at += GRID_WARPS * apart) {
-      const int slice = at + lane / lanes;
-      const bool real = slice < g.slices && sample < live;
-      const float4 x = real ? __ldcg((const float4 *)factors + (int64_t)slice * g.padded + first + sample)
-                            : make_float4(0, 0, 0, 0);
-      const float4 *w = (const float4 *)weights(slice < g.slices ? slice : at);
+      for (int d = 0; d < count; d++) {
+        const float4 *w =
+            (i < resident ? (const float4 *)weights(slice_of(i + d)) : now + (count << shift) + d * ROWS) +
+            lane / 8;
+        float4 x[OWN_SAMPLES];
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) {
-        const float4 v = w[r];
-        sum[r] += x.x * v.x;
-        sum[r] += x.y * v.y;
-        sum[r] += x.z * v.z;
-        sum[r] += x.w * v.w;
+        for (int s = 0; s < OWN_SAMPLES; s++)
+          x[s] = now[(d << shift) + s * 8 + lane % 8];
+#pragma unroll
+        for (int r = 0; r < OWN_ROWS; r++) {
+          const float4 v = w[r * 4];
+#pragma unroll
+          for (int s = 0; s < OWN_SAMPLES; s++) {
+            sum[r][s] += x[s].x * v.x;
+            sum[r][s] += x[s].y * v.y;
+            sum[r][s] += x[s].z * v.z;
+            sum[r][s] += x[s].w * v.w;
+          }
+        }
       }
+      __syncwarp();
+      i += count;
     }
-    for (int other = lanes; other < WARP; other *= 2)
-#pragma unroll
-      for (int r = 0; r < ROWS; r++)
-        sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], other);
-    float *own = part + (warp % PARTS * PASS + sample) * STRIDE;
+    float *own = part + (warp % PARTS * PASS + lane % 8) * STRIDE + lane / 8;
 #pragma unroll
     for (int turn = 0; turn < 2; turn++) {
-      if (warp / PARTS == 1 - turn && lane < lanes)
+      if (warp / PARTS == 1 - turn)
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
-          own[r] = (turn ? own[r] : 0) + sum[r];
+        for (int s = 0; s < OWN_SAMPLES; s++)
+#pragma unroll
+          for (int r = 0; r < OWN_ROWS; r++) {
+            float *to = own + s * 8 * STRIDE + r * 4;
+            *to = (turn ? *to : 0) + sum[r][s];
+          }
       __syncthreads();
     }
+  }
+  template <class WEIGHTS>
+  __device__ static void run(const spread_t &g, const float *factors, int first, int live, int,
+                             WEIGHTS weights, float *part, float4 *stages) {
+    if (live > 16)
+      run_as<5>(g, factors, first, weights, part, stages);
+    else if (live > 8)
+      run_as<4>(g, factors, first, weights, part, stages);
+    else
+      run_as<3>(g, factors, first, weights, part, stages);
   }
 };
 
@@ -171,7 +217,7 @@ template <class OP, int UNITS> struct grid_plan {
   static constexpr int PARTS_OF_FACTORS = OP::GRADIENT ? OP::GATES : 1; // one for each gate
   static constexpr int ITEMS = UNITS * PASS / GRID_THREADS; // units of samples that a thread has in a pass
   typedef product_t<E, ROWS> P;
-  static constexpr size_t PART_BYTES = sizeof(float) * PARTS * PASS * P::STRIDE;
+  static constexpr size_t PART_BYTES = sizeof(float) * PARTS * PASS * P::STRIDE + P::STAGE_BYTES;
   static constexpr size_t SLICE_BYTES = 16 * P::WORDS;
   static size_t state_bytes(int padded) { return 2 * sizeof(float) * UNITS * (size_t)padded; }
 };
@@ -184,8 +230,10 @@ __global__ void __launch_bounds__(GRID_THREADS, 1)
   typedef typename plan::P P;
   typedef typename OP::E E;
   extern __shared__ float4 shared[];
-  float *part = (float *)shared, *states = part + PARTS * PASS * P::STRIDE; // (padded, UNITS)
-  float *outputs = states + UNITS * g.padded;                               // likewise, forward
+  float4 *stages = shared;
+  float *part = (float *)(stages + P::STAGE_BYTES / sizeof *stages);
+  float *states = part + PARTS * PASS * P::STRIDE; // (padded, UNITS)
+  float *outputs = states + UNITS * g.padded;      // likewise, forward
   uint4 *held = (uint4 *)(outputs + UNITS * g.padded);
   const int h = k.h, batch = blockIdx.x / g.groups, first_unit = blockIdx.x % g.groups * UNITS;
   const int64_t first_sample = (int64_t)batch * g.samples;
@@ -215,6 +263,7 @@ __global__ void __launch_bounds__(GRID_THREADS, 1)
   }
   for (int i = threadIdx.x; i < 2 * UNITS * g.padded; i += GRID_THREADS)
     states[i] = 0;
+  __threadfence(); // copies read what was packed past the first cache
   __syncthreads();
 
   unsigned *arrived = g.counter + 2 * batch;
@@ -242,7 +291,7 @@ __global__ void __launch_bounds__(GRID_THREADS, 1)
         }
       }
       if (s > 0 && first == 0) wait_for(arrived, (unsigned)(g.groups * s));
-      if (s > 0) P::run(g, from, first, live - first, used, weights, part);
+      if (s > 0) P::run(g, from, first, live - first, used, weights, part, stages);
 #pragma unroll
       for (int i = 0; i < plan::ITEMS; i++) {
         const int item = i * GRID_THREADS + threadIdx.x, e = item % UNITS, sample = item / UNITS;
@@ -327,11 +376,12 @@ template <class OP, int UNITS> static float spread_of(const chain_t &k, const ro
   const size_t streamed = plan::SLICE_BYTES * (size_t)(g->slices - g->resident);
   if (2 * (size_t)g->batches * factors > room.factors) return INFINITY;
   if ((size_t)(g->groups * g->batches) * streamed > room.weights) return INFINITY;
-  const float l2 = 20, passes = (float)(g->padded / PASS),
-              weights = (float)(plan::SLICE_BYTES * (size_t)g->slices);
+  const float l2 = 20, passes = (float)(g->padded / PASS);
   const float tile =
       (float)(g->samples < 16 ? 16 : g->samples) / (float)g->padded; // of the factors that are read
-  const float multiplied = sizeof(typename OP::E) == 2 ? weights / 128 : weights / 16 * 1.5f;
+  const float eighths = g->samples > 16 ? 4 : g->samples > 8 ? 2 : 1;
+  const float multiplied = sizeof(typename OP::E) == 2 ? (float)(plan::SLICE_BYTES * (size_t)g->slices) / 128
+                                                       : 0.33f * (float)(g->slices * plan::ROWS) * eighths;
   return (tile * (float)factors + passes * (float)streamed) / l2 + passes * (multiplied + 400);
 }
 
