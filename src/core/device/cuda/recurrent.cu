@@ -1,6 +1,7 @@
 // Recurrent chains (graph/ops/lstm.c, gru.c). Samples are independent, so a cluster of blocks takes a few of them through
 // all positions in one launch: each block keeps the weights of its 32 units in registers, and the blocks send each other
-// what the next position needs (cluster.cuh). Wider layers, and GPUs without clusters, take a launch for each position.
+// what the next position needs (cluster.cuh). Wider layers take all multiprocessors (recurrent_grid.cu); where neither fits, a
+// position is a launch.
 #include "device/cuda/cluster.cuh"
 #include "device/cuda/recurrent.cuh"
 #include <cooperative_groups.h>
