@@ -31,7 +31,9 @@ static void ask(int port, const char *request, char answer[ANSWER_BYTES]) {
   const struct sockaddr_in address = loopback(port);
   size_t used = 0;
   ssize_t n;
+  const struct timeval most = {.tv_sec = 8}; /* less than an idle client is given */
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most), 0);
   assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
   assert_true(ls_write_all(fd, request, strlen(request)));
   while ((n = read(fd, answer + used, ANSWER_BYTES - 1 - used)) > 0)
@@ -71,8 +73,17 @@ static void metrics_are_served_and_nothing_else_is(void **state) {
   assert_non_null(strstr(answer, " 200 "));
   assert_non_null(strstr(answer, "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
   assert_non_null(strstr(answer, "\nlockstep_train_step_total{rank=\"1\"} 42\n"));
+  const struct sockaddr_in address = loopback(port); /* half-sent requests keep nobody out */
+  int half[64];
+  for (int i = 0; i < LS_COUNT(half); i++) {
+    half[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(half[i], (const struct sockaddr *)&address, sizeof address), 0);
+    assert_true(ls_write_all(half[i], "GET", 3));
+  }
   ask(port, "GET / HTTP/1.0\r\n\r\n", answer);
   assert_non_null(strstr(answer, " 404 "));
+  for (int i = 0; i < LS_COUNT(half); i++)
+    close(half[i]);
   ask(port, "POST /metrics HTTP/1.0\r\nContent-Length: 0\r\n\r\n", answer);
   assert_non_null(strstr(answer, " 405 "));
   assert_null(strstr(answer, "lockstep_"));

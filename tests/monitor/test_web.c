@@ -305,6 +305,42 @@ static void a_stream_goes_on_where_it_was_broken_off(void **state) {
   ls_history_destroy(h);
 }
 
+/* Requests of others that never end kept the owner out: with 32 of them the page answered nobody. */
+static void half_sent_requests_of_strangers_keep_nobody_out(void **state) {
+  (void)state;
+  enum { STRANGERS = 64, TIMES = 24 };
+  static char answer[ANSWER_BYTES], stream[ANSWER_BYTES];
+  char half[128], path[64];
+  int stranger[STRANGERS + TIMES];
+  ls_history_t *h;
+  ls_web_t *web;
+  if (!ls_web_here) skip();
+  assert_int_equal(ls_history_create(NULL, &h), LS_OK);
+  assert_int_equal(ls_web_start(NULL, "127.0.0.1", 0, token, h, &web), LS_OK);
+  assert_int_equal(sscanf(ls_web_url(web), "http://127.0.0.1:%d/", &port), 1);
+  snprintf(path, sizeof path, "/%s/", token);
+  snprintf(half, sizeof half, "GET /%s/news HTTP/1.1\r\nHost: localhost\r\n\r\n", token);
+  int fd = connected();
+  assert_true(ls_write_all(fd, half, strlen(half)));
+  stream[0] = '\0';
+  read_until(fd, "\r\n\r\n", stream);
+  for (int i = 0; i < STRANGERS + TIMES; i++) {
+    stranger[i] = connected();
+    ls_write_all(stranger[i], half, (size_t)(i % 40)); /* nothing, or a part of a good request */
+    if (i < STRANGERS) continue;
+    const int code = ask("GET", path, "Host: localhost\r\n", answer);
+    if (code != 200) fail_msg("time %d: %d", i - STRANGERS, code);
+  }
+  for (int i = 0; i < STRANGERS + TIMES; i++)
+    close(stranger[i]);
+  add(h, 0, 1, 7); /* the owner's stream is still there */
+  ls_history_now(h, NULL);
+  read_until(fd, "\"record\"", stream);
+  ls_web_stop(web);
+  close(fd);
+  ls_history_destroy(h);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_reader_gets_what_it_has_missed_and_no_more),
@@ -313,6 +349,7 @@ int main(void) {
       cmocka_unit_test(a_token_is_kept_for_its_owner_alone),
       cmocka_unit_test(only_who_knows_the_token_and_asks_by_address_is_answered),
       cmocka_unit_test(a_stream_goes_on_where_it_was_broken_off),
+      cmocka_unit_test(half_sent_requests_of_strangers_keep_nobody_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,26 +14,101 @@
 
 const bool ls_http_here = true;
 
-enum { CONNECTIONS_MAX = 32, TIMEOUT_S = 10 };
+/* Beside strangers and trusted ones there is room for connections that are being dropped. */
+enum { STRANGERS_MAX = 32, TRUSTED_MAX = 32, GUESTS_MAX = 192, STRANGER_S = 2, TRUSTED_S = 10 };
+
+typedef struct {
+  int64_t number; /* in the order of arrival; 0: nobody */
+  int fd;
+  bool trusted, dropped;
+} guest_t;
+
+struct ls_http {
+  struct MHD_Daemon *daemon;
+  pthread_mutex_t lock; /* of what follows */
+  guest_t guest[GUESTS_MAX];
+  int64_t arrived;
+};
+
+/* Who has waited longest goes, where there are too many. Their number is that of strangers who are not on their way out. */
+static void drop_oldest(ls_http_t *h) {
+  guest_t *oldest = NULL;
+  int strangers = 0;
+  for (guest_t *g = h->guest; g < h->guest + GUESTS_MAX; g++) {
+    if (g->number == 0 || g->trusted || g->dropped) continue;
+    strangers++;
+    if (!oldest || g->number < oldest->number) oldest = g;
+  }
+  if (strangers <= STRANGERS_MAX) return;
+  oldest->dropped = true;
+  shutdown(oldest->fd, SHUT_RDWR); /* its owner finds the end, and closes it */
+}
+
+static void come_and_go(void *user, struct MHD_Connection *connection, void **context,
+                        enum MHD_ConnectionNotificationCode code) {
+  ls_http_t *h = user;
+  guest_t *g = *context;
+  pthread_mutex_lock(&h->lock);
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    for (g = h->guest; g < h->guest + GUESTS_MAX - 1 && g->number != 0;)
+      g++;
+    *g = (guest_t){.number = ++h->arrived,
+                   .fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd};
+    *context = g;
+    drop_oldest(h);
+  } else if (g) {
+    g->number = 0;
+  }
+  pthread_mutex_unlock(&h->lock);
+}
+
+bool ls_http_trust(ls_http_t *h, struct MHD_Connection *connection) {
+  guest_t *g = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+  int trusted = 0;
+  pthread_mutex_lock(&h->lock);
+  for (int i = 0; i < GUESTS_MAX; i++)
+    trusted += h->guest[i].number != 0 && h->guest[i].trusted && &h->guest[i] != g;
+  g->trusted = trusted < TRUSTED_MAX;
+  pthread_mutex_unlock(&h->lock);
+  if (trusted < TRUSTED_MAX)
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)TRUSTED_S);
+  return trusted < TRUSTED_MAX;
+}
+
+int ls_http_port(const ls_http_t *h) {
+  return MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+}
+
+void ls_http_stop(ls_http_t *h) {
+  MHD_stop_daemon(h->daemon);
+  pthread_mutex_destroy(&h->lock);
+  ls_free(h);
+}
 
 ls_status_t ls_http_listen(ls_ctx_t *ctx, const char *name, const char *address, int64_t port, bool threads,
-                           MHD_AccessHandlerCallback serve, void *user, struct MHD_Daemon **daemon) {
+                           MHD_AccessHandlerCallback serve, void *user, ls_http_t **http) {
   struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
   if (port < 0 || port > UINT16_MAX || inet_pton(AF_INET, address, &place.sin_addr) != 1)
     return ls_fail(ctx, LS_ERR_CONFIG, "%s: \"%s\" port %lld is no IPv4 address and port", name,
                    LS_SHOWN(address), (long long)port);
+  ls_http_t *h = ls_alloc(ctx, sizeof *h);
+  if (!h) return LS_ERR_MEMORY;
+  pthread_mutex_init(&h->lock, NULL);
+  *http = h; /* the first request may come at once */
   sigset_t before;
   ls_signals_block(&before); /* for the server's threads, which inherit the mask */
-  *daemon = MHD_start_daemon(
+  h->daemon = MHD_start_daemon(
       MHD_USE_INTERNAL_POLLING_THREAD | (threads ? MHD_USE_THREAD_PER_CONNECTION : 0) | MHD_USE_AUTO,
       (uint16_t)port, NULL, NULL, serve, user, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&place,
-      MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-      (unsigned)TIMEOUT_S, MHD_OPTION_END);
+      MHD_OPTION_CONNECTION_LIMIT, (unsigned)GUESTS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STRANGER_S,
+      MHD_OPTION_NOTIFY_CONNECTION, come_and_go, h, MHD_OPTION_END);
   int error = errno;
   ls_signals_restore(&before);
+  if (h->daemon) return LS_OK;
+  pthread_mutex_destroy(&h->lock);
+  ls_free(h);
   errno = error;
-  return *daemon ? LS_OK
-                 : ls_fail_errno(ctx, "%s: cannot listen on %s port %lld", name, address, (long long)port);
+  return ls_fail_errno(ctx, "%s: cannot listen on %s port %lld", name, address, (long long)port);
 }
 
 enum MHD_Result ls_http_answer(struct MHD_Connection *connection, unsigned code,
@@ -71,7 +146,7 @@ bool ls_http_method(struct MHD_Connection *connection, const char *method, bool 
 /* ---- metrics ---- */
 
 typedef struct {
-  struct MHD_Daemon *daemon;
+  ls_http_t *server;
   pthread_mutex_t lock; /* of text */
   char *text;
   size_t size_bytes;
@@ -103,7 +178,7 @@ static ls_status_t http_open(ls_ctx_t *ctx, const ls_monitor_config_t *config, c
   if (!h) return LS_ERR_MEMORY;
   pthread_mutex_init(&h->lock, NULL);
   ls_status_t status = ls_http_listen(ctx, "monitor.http_port", config->http_address,
-                                      config->http_port + run->rank, false, serve, h, &h->daemon);
+                                      config->http_port + run->rank, false, serve, h, &h->server);
   if (status == LS_OK) {
     *state = h;
     return LS_OK;
@@ -129,7 +204,7 @@ static bool http_put(void *state, const ls_monitor_sample_t *sample) {
 
 static void http_close(void *state) {
   http_t *h = state;
-  MHD_stop_daemon(h->daemon);
+  ls_http_stop(h->server);
   pthread_mutex_destroy(&h->lock);
   free(h->text);
   ls_free(h);

@@ -71,7 +71,7 @@ const bool ls_web_here = true;
 enum { PING_MS = 4000, POINTS_USUAL = 1200, POINTS_MAX = 20000, URL_BYTES = 128, CHUNK_BYTES = 1 << 15 };
 
 struct ls_web {
-  struct MHD_Daemon *daemon;
+  ls_http_t *server;
   ls_history_t *history;
   char token[LS_WEB_TOKEN_BYTES], url[URL_BYTES];
 };
@@ -219,6 +219,8 @@ static enum MHD_Result serve(void *user, struct MHD_Connection *connection, cons
   if (!knows_token(web, url))
     return ls_http_refuse(connection, MHD_HTTP_FORBIDDEN,
                           "the address that lockstep monitor has printed begins with a token\n");
+  if (!ls_http_trust(web->server, connection))
+    return ls_http_refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages of this run are open\n");
   const char *name = url + LS_WEB_TOKEN_BYTES + 1;
   if (!strcmp(name, "news")) return send_stream(web, connection);
   if (!strcmp(name, "curves")) return send_curves(web, connection);
@@ -232,13 +234,12 @@ ls_status_t ls_web_start(ls_ctx_t *ctx, const char *address, int port, const cha
   w->history = history;
   snprintf(w->token, sizeof w->token, "%s", token);
   ls_status_t status =
-      ls_http_listen(ctx, "lockstep monitor --web", address, port, true, serve, w, &w->daemon);
+      ls_http_listen(ctx, "lockstep monitor --web", address, port, true, serve, w, &w->server);
   if (status != LS_OK) {
     ls_free(w);
     return status;
   }
-  const union MHD_DaemonInfo *bound = MHD_get_daemon_info(w->daemon, MHD_DAEMON_INFO_BIND_PORT);
-  snprintf(w->url, sizeof w->url, "http://%s:%u/%s/", address, bound ? bound->port : (unsigned)port, token);
+  snprintf(w->url, sizeof w->url, "http://%s:%d/%s/", address, ls_http_port(w->server), token);
   *web = w;
   return LS_OK;
 }
@@ -249,7 +250,7 @@ const char *ls_web_url(const ls_web_t *web) {
 
 void ls_web_stop(ls_web_t *w) {
   ls_history_end(w->history);
-  MHD_stop_daemon(w->daemon);
+  ls_http_stop(w->server);
   ls_free(w);
 }
 
