@@ -53,7 +53,7 @@ static void check_word(bench_flag_t flag, const char *word, const char *const *n
   for (int i = 0; names[i]; i++)
     if (strcmp(names[i], word) == 0) return;
   snprintf(why, 256, "%s: `%s` is not one of %s%s", bench_flags[flag].name, LS_SHOWN(word),
-           ls_names_text(names, list), ls_nearest_text(word, names, nearest));
+           ls_names_text(names, list), ls_nearest_text("", word, names, nearest));
 }
 
 static void strategy_names(const char *names[LS_STRATEGY_MAX + 2]) {

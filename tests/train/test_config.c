@@ -2,6 +2,8 @@
  * and the presets have exactly the published numbers of parameters. */
 #include "train/trainer.h"
 
+#include "base/hints.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,12 +219,103 @@ static void the_end_of_a_run(void **state) {
   }
 }
 
+/* An assignment that writes `name` where a row of the hints expects it. */
+static void assignment_of(const char *where, const char *name, char text[256]) {
+  const bool any = strcmp(where, "in *") == 0, option = strncmp(where, "in ", 3) == 0;
+  const char *layer = strncmp(where, "in model.layers.", 16) == 0 ? where + 16 : NULL;
+  if (layer && strcmp(layer, "*") == 0)
+    layer = strcmp(name, "kernel") && strcmp(name, "kernelsize") ? "lstm" : "conv2d";
+  if (strcmp(where, "model.layers") == 0)
+    snprintf(text, 256, "model.layers=[{%s: {}}]", name);
+  else if (strcmp(where, "*.activation") == 0)
+    snprintf(text, 256, "model.layers=[{dense: {units: 1, activation: %s}}]", name);
+  else if (layer)
+    snprintf(text, 256, "model.layers=[{%s: {%s: 1}}]", layer, name);
+  else if (option)
+    snprintf(text, 256, "%.*s.%s=1", any ? 5 : (int)strcspn(where + 3, "*"), any ? "train" : where + 3, name);
+  else
+    snprintf(text, 256, strcmp(where, "model.preset") ? "%s=%s" : "model={%.0spreset: %s}", where, name);
+}
+
+static void say_of(const char *set, messages_t *said) {
+  static const char text[] = "data: {kind: synthetic}\n"
+                             "model: {input: [2], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n";
+  ls_config_t *config;
+  said->text[0] = '\0';
+  ls_ctx_t *ctx = ls_ctx_create(collect, said);
+  if (parse(ctx, text, &set, 1, &config) == LS_OK) ls_config_destroy(config);
+  ls_ctx_destroy(ctx);
+}
+
+/* Whether the first path in the text, such as train.batch, is that of an option or a section. */
+static bool names_an_option(const char *text) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz_.";
+  for (size_t len; *text; text += len ? len : 1) {
+    char path[128];
+    len = strspn(text, letters);
+    snprintf(path, sizeof path, "%.*s", (int)len, text);
+    const char *dot = strrchr(path, '.');
+    if (!dot || !dot[1]) continue;
+    if (!strcmp(path, "model.layers") || !strcmp(path, "train.schedule") || !strcmp(path, "train.checkpoint"))
+      return true;
+    const ls_section_t *section;
+    for (int i = 0; (section = ls_config_section(i)); i++)
+      for (int k = 0; k < section->count; k++)
+        if (strlen(section->name) == (size_t)(dot - path) &&
+            !strncmp(section->name, path, (size_t)(dot - path)) && !strcmp(section->rows[k].name, dot + 1))
+          return true;
+    return false;
+  }
+  return true;
+}
+
+/* hints_by_meaning: mae was told to be mse. Every word of the table is refused where its row says, with the remedy, and what the
+ * remedy names exists. */
+static void hints_by_meaning(void **state) {
+  (void)state;
+  const char *words, *where, *remedy;
+  messages_t said;
+  char set[256], word[64], name[64];
+  for (int i = 0; ls_hint_row(i, &words, &where, &remedy); i++) {
+    for (const char *at = words; *at; at += strcspn(at, " ") + (at[strcspn(at, " ")] == ' ')) {
+      snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
+      assignment_of(where, word, set);
+      say_of(set, &said);
+      if (!strstr(said.text, remedy)) fail_msg("%s: '%s' is not in: %s", set, remedy, said.text);
+    }
+    const char *tick = strchr(remedy, '`');
+    if (strcmp(where, "in *") == 0 && !names_an_option(remedy)) fail_msg("no such option: %s", remedy);
+    if (!tick) continue;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(tick + 1, "`"), tick + 1);
+    assignment_of(where, name, set);
+    say_of(set, &said);
+    char not_one[96], none_of[96];
+    snprintf(not_one, sizeof not_one, "`%s` is not one of", name);
+    snprintf(none_of, sizeof none_of, "`%s` is none of", name);
+    if (strstr(said.text, "unknown ") || strstr(said.text, not_one) || strstr(said.text, none_of))
+      fail_msg("%s: %s", set, said.text);
+  }
+}
+
+/* train.optimizer=adamw, as other programs have it, is told how it is written here. */
+static void a_name_for_a_section(void **state) {
+  (void)state;
+  messages_t said;
+  say_of("train.optimizer=adamw", &said);
+  assert_non_null(
+      strstr(said.text, "train.optimizer: a value is given, a map of options was expected: {name: adamw}"));
+  say_of("data=csv", &said);
+  assert_non_null(strstr(said.text, "data: a value is given, a map of options was expected\n"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_errors_name_place_and_remedy),
                                      cmocka_unit_test(test_paths_of_a_file_start_at_its_folder),
                                      cmocka_unit_test(test_saved_text_loads_again),
                                      cmocka_unit_test(test_presets_have_the_published_parameters),
                                      cmocka_unit_test(test_every_failing_allocation_is_reported),
+                                     cmocka_unit_test(hints_by_meaning),
+                                     cmocka_unit_test(a_name_for_a_section),
                                      cmocka_unit_test(the_end_of_a_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ static ls_status_t lay_env(ls_ctx_t *ctx, ls_doc_t *doc, ls_doc_node_t *envs, co
   if (!chosen) return LS_OK;
   if (!found)
     return ls_fail_at(ctx, LS_ERR_CONFIG, &envs->key_place, "no environment is called `%s`: there are %s%s",
-                      LS_SHOWN(chosen), ls_names_text(names, list), ls_nearest_text(chosen, names, near));
+                      LS_SHOWN(chosen), ls_names_text(names, list), ls_nearest_text("", chosen, names, near));
   ls_doc_node_t *over = ls_doc_get(envs, chosen);
   name_env(over, found);
   doc->env = found;

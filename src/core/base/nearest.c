@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hints.h"
 #include "base/option.h"
 
 enum { NAME_MAX_BYTES = 64 };
@@ -52,9 +53,11 @@ const char *ls_nearest(const char *text, const char *const *names) {
   return nearest;
 }
 
-const char *ls_nearest_text(const char *text, const char *const *names, char buf[LS_NAMES_TEXT_BYTES]) {
-  const char *nearest = ls_nearest(text, names);
+const char *ls_nearest_text(const char *where, const char *text, const char *const *names,
+                            char buf[LS_NAMES_TEXT_BYTES]) {
+  const char *hint = ls_hint(where, text), *nearest = hint ? NULL : ls_nearest(text, names);
   buf[0] = '\0';
+  if (hint) snprintf(buf, LS_NAMES_TEXT_BYTES, "; %s", hint);
   if (nearest) snprintf(buf, LS_NAMES_TEXT_BYTES, "; did you mean `%.200s`?", nearest);
   return buf;
 }

@@ -47,9 +47,10 @@ static void known_names(const parse_t *p, const char *names[NAMES_MAX + 1]) {
 
 static ls_status_t fail_unknown(const parse_t *p, const ls_doc_node_t *node) {
   const char *names[NAMES_MAX + 1], *section = p->section->name;
-  char text[LS_NAMES_TEXT_BYTES];
+  char text[LS_NAMES_TEXT_BYTES], where[128];
   known_names(p, names);
-  bool near = *ls_nearest_text(node->key, names, text);
+  snprintf(where, sizeof where, "in %s", section);
+  bool near = *ls_nearest_text(where, node->key, names, text);
   return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &node->key_place, "unknown option `%.80s`%s%s%s%s",
                     LS_SHOWN(node->key), *section ? " in " : "", section,
                     near ? "" : "; possible: ", near ? text : ls_names_text(names, text));
@@ -89,12 +90,20 @@ static ls_status_t fill_defaults(const parse_t *p, const ls_doc_node_t *map) {
   return status;
 }
 
+/* `optimizer: adamw` names what `optimizer: {name: adamw}` does. */
+static ls_status_t fail_no_map(const parse_t *p, const ls_doc_node_t *map) {
+  const ls_option_t *name = find_row(p->section, "name");
+  const bool named = map->kind == LS_DOC_SCALAR && name && name->type == LS_OPT_ENUM;
+  return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &map->place,
+                    "%s: %s is given, a map of options was expected%s%.80s%s", p->section->name,
+                    map->kind == LS_DOC_LIST ? "a list" : "a value", named ? ": {name: " : "",
+                    named ? LS_SHOWN(map->text) : "", named ? "}" : "");
+}
+
 ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t *section,
                             const ls_doc_node_t *map, const char *const *nested, void *target) {
   const parse_t p = {{ctx, arena, section->name}, section, nested, target};
-  if (map && map->kind != LS_DOC_MAP && map->kind != LS_DOC_NULL)
-    return ls_fail_at(ctx, LS_ERR_CONFIG, &map->place, "%s: %s is given, a map of options was expected",
-                      section->name, map->kind == LS_DOC_LIST ? "a list" : "a value");
+  if (map && map->kind != LS_DOC_MAP && map->kind != LS_DOC_NULL) return fail_no_map(&p, map);
   ls_status_t status = fill_defaults(&p, map);
   if (!map || map->kind != LS_DOC_MAP) return status;
   for (const ls_doc_node_t *node = map->child; node; node = node->next)

@@ -123,9 +123,11 @@ bool ls_patterns_choose(const ls_strings_t *patterns, const char *name);
 
 /* The name among `names` (NULL-terminated) closest to `text` within a third of its length; NULL when none. */
 const char *ls_nearest(const char *text, const char *const *names);
-/* For errors about an unknown name, written to buf: "; did you mean `N`?" with the nearest one, else "". */
+/* For errors about an unknown name, written to buf: what a user of another program means by it (base/hints.h), as "; REMEDY"; else
+ * the nearest name, as "; did you mean `N`?"; else "". `where` is of ls_hint. */
 enum { LS_NAMES_TEXT_BYTES = 512 };
-const char *ls_nearest_text(const char *text, const char *const *names, char buf[LS_NAMES_TEXT_BYTES]);
+const char *ls_nearest_text(const char *where, const char *text, const char *const *names,
+                            char buf[LS_NAMES_TEXT_BYTES]);
 /* "A, B, C"; "none" without names, and an ellipsis for what does not fit. */
 const char *ls_names_text(const char *const *names, char buf[LS_NAMES_TEXT_BYTES]);
 

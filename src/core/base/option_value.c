@@ -180,9 +180,11 @@ static ls_status_t parse_secret(const ls_option_source_t *s, const ls_option_t *
 
 static ls_status_t fail_choice(const ls_option_source_t *s, const ls_option_t *row,
                                const ls_doc_node_t *node) {
-  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES], what[2 * LS_NAMES_TEXT_BYTES + 16];
+  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES], what[2 * LS_NAMES_TEXT_BYTES + 16],
+      where[128];
+  snprintf(where, sizeof where, "%s.%s", s->section, row->name);
   snprintf(what, sizeof what, "is not one of %s%s", ls_names_text(row->choices, list),
-           ls_nearest_text(node->text, row->choices, nearest));
+           ls_nearest_text(where, node->text, row->choices, nearest));
   return fail_value(s, row, node, what);
 }
 

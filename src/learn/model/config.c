@@ -215,7 +215,7 @@ static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_n
   char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
   return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place, "model.preset: `%.80s` is not one of %s%s",
                     LS_SHOWN(model->preset), ls_names_text(ls_preset_names, list),
-                    ls_nearest_text(model->preset, ls_preset_names, nearest));
+                    ls_nearest_text("model.preset", model->preset, ls_preset_names, nearest));
 }
 
 /* Options that would change nothing, because the loss or the samples are of another kind. */

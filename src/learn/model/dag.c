@@ -42,7 +42,7 @@ static ls_status_t fail_kind(const ls_layer_reader_t *r, const ls_doc_node_t *en
   for (; ls_layer_kinds[count] && count < LS_COUNT(names) - 2; count++)
     names[count] = ls_layer_kinds[count]->name;
   names[count] = ls_repeat_section.name + strlen("model.layers.");
-  bool near = *ls_nearest_text(kind, names, text);
+  bool near = *ls_nearest_text("model.layers", kind, names, text);
   return ls_fail_at(r->ctx, LS_ERR_CONFIG, ls_entry_place(entry), "unknown layer `%.80s`%s%s", LS_SHOWN(kind),
                     near ? "" : "; possible: ", near ? text : ls_names_text(names, text));
 }

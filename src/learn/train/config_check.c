@@ -21,10 +21,11 @@ static ls_status_t check_name(ls_ctx_t *ctx, const ls_doc_node_t *section, const
                               const char *const *names) {
   for (int i = 0; names[i]; i++)
     if (strcmp(names[i], value) == 0) return LS_OK;
-  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
+  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES], where[64];
+  snprintf(where, sizeof where, "parallel.%s", key);
   return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(section, key, &nowhere),
                     "parallel.%s: `%s` is not one of %s%s", key, LS_SHOWN(value), ls_names_text(names, list),
-                    ls_nearest_text(value, names, nearest));
+                    ls_nearest_text(where, value, names, nearest));
 }
 
 /* The names of rows, which begin with their name, and the word that leaves the choice open. */
@@ -131,7 +132,7 @@ static ls_status_t check_metrics(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_do
       return ls_fail_at(ctx, LS_ERR_CONFIG, place_of(train, key, &whole),
                         "train.%s: `%s` is none of the figures that loss: %s has: %s%s", key, LS_SHOWN(name),
                         ls_loss_names[config->model.loss], ls_names_text(names, list),
-                        ls_nearest_text(name, names, nearest));
+                        ls_nearest_text("train.metrics", name, names, nearest));
     *(best ? &t->figure : &t->metric[i]) = found;
     config->model.scores |= 1u << found;
   }

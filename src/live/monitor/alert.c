@@ -66,7 +66,7 @@ bool ls_condition_read(const char *text, ls_condition_t *condition, char why[LS_
     for (int i = 0; i < LS_METRIC_COUNT; i++)
       names[i] = ls_metrics[i].name;
     ls_text_shown(at, len, word, sizeof word);
-    if (!*ls_nearest_text(word, names, near)) ls_names_text(names, near);
+    if (!*ls_nearest_text("", word, names, near)) ls_names_text(names, near);
     snprintf(why, LS_CONDITION_WHY_BYTES, "`%s` is not measured%s%s", word,
              *near == ';' ? "" : "; possible: ", near);
     return false;

@@ -135,7 +135,7 @@ static ls_status_t check_sinks(ls_ctx_t *ctx, const ls_doc_node_t *node, const l
     char names[LS_NAMES_TEXT_BYTES], near[LS_NAMES_TEXT_BYTES];
     return ls_fail_at(ctx, LS_ERR_CONFIG, &node->place, "monitor.sinks: `%s` is not one of %s%s",
                       LS_SHOWN(config->sinks.v[i]), ls_names_text(ls_sink_names, names),
-                      ls_nearest_text(config->sinks.v[i], ls_sink_names, near));
+                      ls_nearest_text("monitor.sinks", config->sinks.v[i], ls_sink_names, near));
   }
   return LS_OK;
 }
