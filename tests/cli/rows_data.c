@@ -19,7 +19,10 @@
 #define TOKENS                                                                                               \
   "model: {input: [2], loss: cross-entropy, layers: [{embedding: {size: 5, units: 3}}]}\n" TRAIN             \
   "data: {kind: npy, features: x.npy, targets: y.npy}\n"
-#define NPZ  REAL "data: {kind: npy, features: d.npz:x, targets: d.npz:y}\n"
+#define NPZ REAL "data: {kind: npy, features: d.npz:x, targets: d.npz:y}\n"
+#define CLASSES_OF(kind)                                                                                     \
+  "model: {input: [1], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN "data: {kind: " kind "}" \
+  "\n"
 #define GOOD "a,b,y\n1,2,3\n4,5,6\n7,8,9\n1,1,1\n"
 
 #define FILES(name, ...)                                                                                     \
@@ -290,6 +293,18 @@ static void npy_pictures(void) {
           "0123456789abcdef01234567", 24);
   put_npy("y2.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }", (const float[2]){0}, 8);
 }
+TEXT(csv_many_faults, "city,a,age,b,y\nRome,1,,5,3\nOslo,2,7,6,ten\nRome,3,NA,7,\n")
+TEXT(csv_classes_from_1, "x,y\n1,1\n2,3\n3,2\n4,3\n")
+TEXT(csv_class_beyond, "x,y\n1,0\n2,7\n3,2\n4,9\n")
+TEXT(csv_class_negative, "x,y\n1,0\n2,-1\n3,2\n")
+static void npy_classes(const int32_t y[4], const char *shape) {
+  put_npy("x.npy", HEADER("<f4", "False", "(4, 2)"), zeros, 32);
+  put_npy("y.npy", shape, y, 16);
+}
+FILES(npy_classes_from_1, npy_classes((const int32_t[]){1, 3, 2, 3}, HEADER("<i4", "False", "(4,)")))
+FILES(npy_padding, uint16_t x[4] = {0, 1, 2, 3}; int32_t y[4] = {0, -100, 2, 1};
+      put_npy("x.npy", HEADER("<u2", "False", "(2, 2)"), x, 8);
+      put_npy("y.npy", HEADER("<i4", "False", "(2, 2)"), y, 16))
 FILES(csv_dates, put_text("d.csv", "when,b,y\n2024-01-31,1,2\n2024-02-30,3,4\n"))
 FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a,y\n1,elm\n2,pine\n"))
 
@@ -559,6 +574,37 @@ const row_t rows_data[] = {
      .expect = {"data.resident: true keeps the samples", "data.decode: always makes them each time"}},
     {"scaled tables", CONFIG, "check c.yaml --set data.resize=2", CSV, csv_good,
      .expect = {"data.resize does not go with data.kind: csv"}},
+    {"csv: faults of several columns and of the target, all at once", DATA, .config = CSV,
+     .files = csv_many_faults,
+     .expect = {"d.csv:2:1: column 'city': 'Rome' is not a finite number; to leave the column out, name the "
+                "ones to use (3 such "
+                "cells: 'Rome', 'Oslo')\n",
+                "d.csv:2:8: column 'age': empty cell where a number is needed; data.missing: mean fills it "
+                "(2 such cells: empty, "
+                "'NA')\n",
+                "d.csv:3:12: column 'y': 'ten' is not a finite number",
+                "d.csv: columns of numbers alone: data.columns: [\"a\", \"b\"]\n"},
+     .lacks = "features per sample"},
+    {"csv: classes that begin at 1", DATA, .config = CLASSES_OF("csv, path: d.csv, target: [y]"),
+     .files = csv_classes_from_1,
+     .expect = {"d.csv:3:3: column 'y': class 3, but the model's last layer has 3 units: classes are 0 to 2; "
+                "they are 1 to 3 here: subtract 1 (2 such cells: '3')\n"}},
+    {"csv: classes beyond the model", DATA, .config = CLASSES_OF("csv, path: d.csv, target: [y]"),
+     .files = csv_class_beyond,
+     .expect = {"d.csv:3:3: column 'y': class 7, but",
+                "; the largest is 9: give the layer 10 units (2 such cells: '7', '9')"}},
+    {"csv: a class below 0", DATA, .config = CLASSES_OF("csv, path: d.csv, target: [y]"),
+     .files = csv_class_negative,
+     .expect = {"d.csv:3:3: column 'y': class -1, but",
+                "; no class is left out: remove the samples without one\n"}},
+    {"npy: classes that begin at 1", DATA, .config = CLASSES NPY_FILES, .files = npy_classes_from_1,
+     .expect = {"y.npy: row 1 (from 0): class 3, but the model's last layer has 3 units: classes are 0 to 2; "
+                "they are 1 to 3 here: "
+                "subtract 1\n"}},
+    {"npy: classes of padding", DATA, .config = TOKENS, .files = npy_padding,
+     .expect = {"y.npy: row 0 (from 0): class -100, but",
+                "; if this is padding, model.ignore: -100 leaves it out\n"}},
+    {"npy: classes of padding, left out", OK, "check c.yaml --set model.ignore=-100", TOKENS, npy_padding},
     {"csv: a date that is none", DATA, "check c.yaml --set data.columns=[when.day,b]", CSV, csv_dates,
      .expect = {"d.csv:3:1: column 'when': '2024-02-30' is no date: YYYY-MM-DD was expected"}},
     {"dates of arrays", CONFIG, "check c.yaml --set data.dates=parts", NPY, npy_good,

@@ -162,7 +162,8 @@ static void test_shows_the_line(void **state) {
   said_close(&said);
 }
 
-/* Ten faults are named, the others counted; rows of a wrong length do not shift what follows. */
+/* one_line_for_each_column_of_bad_cells: with the first place, the number and the values; rows of a wrong length do not shift what
+ * follows. */
 static void test_reports_all(void **state) {
   (void)state;
   said_t said;
@@ -176,21 +177,59 @@ static void test_reports_all(void **state) {
     assert_said(&said, places[i]);
   assert_int_equal(ls_ctx_error_count(said.ctx), LS_COUNT(places));
   assert_null(strstr(said.messages, "more bad"));
-  char text[512] = "a,b\n";
-  for (int i = 0; i < 13; i++)
-    strcat(text, i < 12 ? "1,x\n" : "1,2\n");
+  said_clear(&said);
+  assert_int_equal(
+      read_text(said.ctx, "a,b,c\n1,Rome,\n2,Oslo,5\n3,Rome,\nx,,NA\n5,6\ny,A,7\nz,B,7\nu,C,7\n7,8\nv,D,8\n",
+                NULL, NULL, &m),
+      LS_ERR_DATA);
+  assert_int_equal(ls_ctx_error_count(said.ctx), 5);
+  assert_said(&said, "t.csv:2:3: column 'b': 'Rome' is not a finite number; to leave the column out, name "
+                     "the ones to use (7 "
+                     "such cells of many kinds: 'Rome', 'Oslo', 'A', 'B', ...)");
+  assert_said(&said, "t.csv:2:8: column 'c': empty cell where a number is needed; to leave the column out, "
+                     "name the ones to use (3 "
+                     "such cells: empty, 'NA')");
+  assert_said(&said, "t.csv:5:1: column 'a': 'x' is not a finite number; to leave the column out, name the "
+                     "ones to use (5 such "
+                     "cells of many kinds: 'x', 'y', 'z', 'u', ...)");
+  assert_said(&said, "t.csv:5:3: column 'b': empty cell where a number is needed; to leave the column out, "
+                     "name the ones to use\n");
+  assert_said(&said, "t.csv:6:3: this row has 2 of the header's 3 cells (2 such rows)");
+  char text[4096] = "", *to = text; /* of very many columns the first ones */
+  for (int line = 0; line < 3; line++)
+    for (int i = 0; i < 25; i++)
+      to += sprintf(to, "%s%d%s", line && i < 23 ? "x" : "", 100 + i, i < 24 ? "," : "\n");
   said_clear(&said);
   assert_int_equal(read_text(said.ctx, text, NULL, NULL, &m), LS_ERR_DATA);
-  assert_int_equal(ls_ctx_error_count(said.ctx), 11);
-  assert_said(&said, "t.csv:11:3: column 'b'");
-  assert_null(strstr(said.messages, "t.csv:12:"));
-  assert_said(&said, "t.csv: and 2 more bad cells or rows");
+  assert_int_equal(ls_ctx_error_count(said.ctx), 21);
+  assert_said(&said, "t.csv: and 6 more bad cells or rows");
   /* What breaks the text is named too, and ends it. */
   said_clear(&said);
   assert_int_equal(read_text(said.ctx, "a,b\n1,x\n1,\"2\nx,x\n", NULL, NULL, &m), LS_ERR_DATA);
   assert_int_equal(ls_ctx_error_count(said.ctx), 2);
   assert_said(&said, "t.csv:3:3: this quote is never closed");
   assert_int_equal(m.rows, -7);
+  said_close(&said);
+}
+
+/* the_index_of_pandas: a first column without a name is none of the features, whatever it holds. */
+static void the_index_of_pandas(void **state) {
+  (void)state;
+  static const float v[] = {1, 2, 3, 4};
+  ls_strings_t b = NAMES("b");
+  check(",a,b\n0,1,2\n1,3,4\n", NULL, NULL, 2, 2, v);
+  check("\"\",a,b\nx,1,2\ny,3,4\n", NULL, NULL, 2, 2, v);
+  check(",b\n0,1\n1,2\n2,3\n3,4\n", &b, NULL, 4, 1, v);
+  said_t said;
+  said_open(&said);
+  ls_matrix_t m;
+  assert_int_equal(read_text(said.ctx, ",a\n0,1\n", NULL, NULL, &m), LS_OK);
+  assert_said(&said, "t.csv: column 1 has no name and is left out, as an index is (pandas leaves it out of "
+                     "the file with index=False)");
+  ls_matrix_release(&m);
+  said_clear(&said);
+  assert_int_equal(read_text(said.ctx, "\na\n1\n", NULL, NULL, &m), LS_ERR_DATA); /* a line, not an index */
+  assert_said(&said, "t.csv:1:1: column 1 of the header has no name");
   said_close(&said);
 }
 
@@ -257,15 +296,11 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reads),
-      cmocka_unit_test(test_delimiters_and_spaces),
-      cmocka_unit_test(test_chooses_columns),
-      cmocka_unit_test(test_refuses),
-      cmocka_unit_test(test_shows_the_line),
-      cmocka_unit_test(test_refuses_twice),
-      cmocka_unit_test(test_zero_byte_in_name),
-      cmocka_unit_test(test_reports_all),
-      cmocka_unit_test(test_grows),
+      cmocka_unit_test(test_reads),           cmocka_unit_test(test_delimiters_and_spaces),
+      cmocka_unit_test(test_chooses_columns), cmocka_unit_test(test_refuses),
+      cmocka_unit_test(test_shows_the_line),  cmocka_unit_test(the_index_of_pandas),
+      cmocka_unit_test(test_refuses_twice),   cmocka_unit_test(test_zero_byte_in_name),
+      cmocka_unit_test(test_reports_all),     cmocka_unit_test(test_grows),
       cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,50 @@ static void windows_end_with_their_file(void **state) {
   said_close(&said);
 }
 
+/* dates_that_do_not_ascend: rows that are not in the order of time make no windows over time, and nobody said so. */
+static void dates_that_do_not_ascend(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *expect;
+  } cases[] = {
+      {"day,a,b\n2020-01-01,1,2\n2020-01-03,1,2\n2020-01-02,1,2\n2020-01-04,1,2\n2020-01-01 12:00,1,2\n",
+       ".csv:4: column 'day': '2020-01-02' is earlier than the row before (2 such rows), but windows take "
+       "rows in the order of the "
+       "file: sort it by date"},
+      {"a,b,day\n1,2,2020-01-04\n1,2,2020-01-03\n1,2,2020-01-02\n1,2,2020-01-01\n",
+       ".csv:3: column 'day': '2020-01-03' is earlier than the row before (3 such rows: the newest come "
+       "first), but"},
+      {",a,b\n2020-01-01,1,2\n2020-01-02,1,2\n2019-01-01,1,2\n2020-01-02,1,2\n",
+       ".csv:4: column '(no name)': '2019-01-01' is earlier than the row before (1 such row), but"},
+      /* equal ones, one of two columns, times in two zones, gaps, no dates */
+      {"day,a,b\n2020-01-01,1,2\n2020-01-01,1,2\n2020-01-02,1,2\n2020-01-02,1,2\n", NULL},
+      {"due,day,a,b\n2020-01-01,2020-01-01,1,2\n2019-01-01,2020-01-02,1,2\n2020-01-01,2020-01-03,1,2\n2020-"
+       "01-01,2020-01-04,1,2\n",
+       NULL},
+      {"day,a,b\n2020-10-25 02:30+02:00,1,2\n2020-10-25 "
+       "02:00+01:00,1,2\n2020-10-25T01:00:00.5Z,1,2\n2020-10-25 01:00:00.75Z,1,2\n",
+       NULL},
+      {"day,a,b\n2020-01-01,1,2\n,1,2\n2020-01-03,1,2\n2020-01-04,1,2\n", NULL},
+      {"a,b\n4,2\n3,2\n2,2\n1,2\n", NULL},
+  };
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    said_t said;
+    said_open(&said);
+    const ls_data_config_t config = {.path = file_make("a.csv", cases[i].text, strlen(cases[i].text)),
+                                     .columns = NAMES("a", "b"),
+                                     .window = 3,
+                                     .horizon = 1};
+    ls_dataset_t *d = open_windows(&said, config);
+    if (cases[i].expect)
+      assert_said(&said, cases[i].expect);
+    else if (strstr(said.messages, "earlier"))
+      fail_msg("%s: %s", cases[i].text, said.messages);
+    ls_dataset_close(d);
+    files_remove();
+    said_close(&said);
+  }
+}
+
 /* With horizon 0 a target is no feature: it would be the answer. */
 static void horizon_0_keeps_the_target_out(void **state) {
   (void)state;
@@ -206,6 +250,7 @@ static void allocation_failures(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(samples_are_windows_and_the_last_ones_are_held_out),
+      cmocka_unit_test(dates_that_do_not_ascend),
       cmocka_unit_test(windows_end_with_their_file),
       cmocka_unit_test(horizon_0_keeps_the_target_out),
       cmocka_unit_test(means_are_those_of_the_rows_that_training_sees),

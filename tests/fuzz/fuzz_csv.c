@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { ERRORS = 22 }; /* twenty faults, how many more, and what broke the text */
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
@@ -21,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   char delimiter = delimiters[bytes[0] / LS_COUNT(choices) % LS_COUNT(delimiters)];
   ls_status_t status = ls_read_csv(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, delimiter,
                                    choices[choice][0], false, choices[choice][1], &m);
-  matrix_check(ctx, status, &m, 12); /* ten faults, how many more, and what broke the text */
+  matrix_check(ctx, status, &m, ERRORS);
 
   /* The column named "a" as labels: numbers of the list, which is sorted. */
   ls_arena_t arena;
@@ -34,7 +36,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     if (!(ls_matrix_at(&m, i) >= 0 && ls_matrix_at(&m, i) < labels.count)) abort();
   for (int i = 1; i < labels.count; i++)
     if (strcmp(labels.label[i - 1].name, labels.label[i].name) >= 0) abort();
-  matrix_check(ctx, status, &m, 12);
+  matrix_check(ctx, status, &m, ERRORS);
+
+  /* Both sides of a file, in the order of dates. */
+  ls_ctx_clear(ctx);
+  const ls_data_config_t config = {
+      .kind = LS_DATA_CSV, .target = a_column, .window = 2, .dates = LS_DATES_PARTS};
+  ls_matrix_t y;
+  labels = (ls_labels_t){.arena = &arena, .most = choice % 4, .classes = choice % 3};
+  status = ls_read_csv_pair(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, delimiter, &config, &labels,
+                            &m, &y);
+  matrix_check(ctx, status, &m, 2 * ERRORS);
+  if (status == LS_OK) matrix_check(ctx, status, &y, 0);
   ls_arena_release(&arena);
   ls_ctx_destroy(ctx);
   return 0;

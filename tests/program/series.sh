@@ -63,9 +63,11 @@ Y
     FNR == 1 { file++; for (i = 1; i <= NF; i++) if ($i == "close") c = i; next }
     file == 1 { close_[FNR - 2] = $c } file == 2 { at = (FNR - 2) * s + w - 1 + h; if (at in close_) { d = $1 - close_[at]; e += d < 0 ? -d : d; n++ } }
     END { d = e / n - mae; exit !(d * d < 1e-8 * mae * mae) }' "$work/rows.csv" "$work/cut.csv" || fail "$cut: predictions do not have the error of eval"
-  # a file of many batches, which repeats itself
+  grep -q 'earlier than the row before' "$work/log" && fail "rows in the order of time: $(cat "$work/log")"
+  # a file of many batches, which repeats itself: a warning says once that its dates do
   "$program" predict "$work/cut.yaml" --checkpoint "$work/cut-$1" --input "$work/many.csv" >"$work/many" 2>"$work/log" || fail "$(cat "$work/log")"
   [ "$(wc -l <"$work/many")" = $(((42000 - $1) / $3 + 2)) ] || fail "$cut: $(wc -l <"$work/many") lines of predictions"
+  [ "$(grep -c 'earlier than the row before' "$work/log")" = 1 ] || fail "dates that do not ascend: $(cat "$work/log")"
   awk 'NR > 1 { v[NR] = $1; if (NR > 2001) { d = $1 - v[NR - 2000]; if (d * d > 1e-8 * $1 * $1) exit 1 } }' "$work/many" || fail "$cut: later batches"
 done
 head -2 "$work/rows.csv" >"$work/few.csv"

@@ -2,6 +2,7 @@
 #include "data/csv_columns.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,12 +47,13 @@ ls_status_t ls_csv_columns_read(ls_csv_scan_t *scan, ls_csv_columns_t *t) {
     if (status != LS_OK) return status;
     last = c->cell.last;
     t->count++;
-    if (c->cell.len == 0)
+    c->except = c->cell.len == 0 && t->count == 1 && !last; /* row names of pandas and R */
+    if (c->cell.len == 0 && !c->except)
       return ls_csv_fail(scan, &c->cell, "column %" PRId64 " of the header has no name", t->count);
     if (memchr(c->cell.text, '\0', c->cell.len))
       return ls_csv_fail(scan, &c->cell, "a column name holds a zero byte: is this text?");
     if (!(c->name = ls_csv_cell_text(&t->arena, &c->cell))) return LS_ERR_MEMORY;
-    if (!(c->shown = ls_arena_shown(&t->arena, c->name))) return LS_ERR_MEMORY;
+    if (!(c->shown = c->except ? "(no name)" : ls_arena_shown(&t->arena, c->name))) return LS_ERR_MEMORY;
     if (!ls_text_utf8(c->name))
       return ls_csv_fail(scan, &c->cell, "the header is not UTF-8: save the file as UTF-8");
   }
@@ -202,11 +204,48 @@ ls_status_t ls_csv_columns_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t 
   for (int64_t i = 0; i < t->count; i++)
     t->column[i].look = !t->column[i].except;
   ls_status_t status = ls_csv_columns_look(scan, t, ls_csv_is_gap);
+  if (!*t->column[0].name)
+    ls_log(scan->ctx, LS_LOG_INFO,
+           "%s: column 1 has no name and is left out, as an index is (pandas leaves it out of the file with "
+           "index=False)",
+           scan->name);
   for (int64_t i = 0; i < t->count && status == LS_OK; i++)
     if (!t->column[i].except) choose_by_value(scan, t, &t->column[i]);
   if (status == LS_OK && t->chosen == 0)
     return ls_csv_fail(scan, &t->column[0].cell, "no column of numbers is left to be a feature");
   return status == LS_OK ? check_parts(scan, t) : status;
+}
+
+ls_status_t ls_csv_columns_dates(const ls_csv_scan_t *scan, ls_csv_columns_t *t) {
+  for (int64_t i = 0; i < t->count; i++)
+    t->column[i].look = true;
+  ls_status_t status = ls_csv_columns_look(scan, t, ls_csv_is_gap);
+  for (int64_t i = 0; i < t->count && status == LS_OK; i++) {
+    ls_csv_column_t *c = &t->column[i];
+    if (!c->first.text || !ls_number_is_date(c->first.text, c->first.len)) continue;
+    if (!(c->order = ls_arena_alloc(&t->arena, sizeof *c->order))) return LS_ERR_MEMORY;
+    *c->order = (ls_csv_order_t){.last_s = -INFINITY};
+  }
+  return status;
+}
+
+bool ls_csv_columns_ascend(const ls_csv_scan_t *scan, const ls_csv_columns_t *t) {
+  const ls_csv_column_t *c = NULL;
+  for (int64_t i = 0; i < t->count; i++) {
+    const ls_csv_order_t *order = t->column[i].order;
+    if (order && order->back == 0) return true;
+    if (order && !c) c = &t->column[i];
+  }
+  if (!c) return true;
+  const ls_csv_cell_t *cell = &c->order->first_back;
+  char text[44];
+  ls_log(scan->ctx, LS_LOG_WARN,
+         "%s:%" PRId64 ": column '%.200s': '%s' is earlier than the row before (%" PRId64
+         " such row%s%s), but windows take rows in the order of the file: sort it by date, each series in a "
+         "file of its own",
+         scan->name, cell->line, c->shown, ls_text_shown(cell->text, cell->len, text, sizeof text),
+         c->order->back, LS_PLURAL(c->order->back), c->order->on == 0 ? ": the newest come first" : "");
+  return false;
 }
 
 ls_status_t ls_csv_columns_names(ls_ctx_t *ctx, const ls_csv_columns_t *t, char ***names) {

@@ -2,19 +2,28 @@
 #ifndef LS_DATA_CSV_COLUMNS_H
 #define LS_DATA_CSV_COLUMNS_H
 
-#include "data/csv_scan.h"
+#include "data/csv_faults.h"
 #include "data/number.h"
+
+/* Whether the dates of a column ascend. */
+typedef struct {
+  double last_s;    /* of the row before */
+  int64_t back, on; /* rows that are earlier than the row before, or later */
+  ls_csv_cell_t first_back;
+} ls_csv_order_t;
 
 typedef struct {
   ls_csv_cell_t cell;
   const char *name, *shown; /* as shown in messages */
-  bool except;              /* used by the caller for something else */
+  bool except;              /* used by the caller for something else, or the first one, without a name */
   bool named;               /* requested by name: a date in it is an error, not a reason to leave it out */
   int64_t place;            /* column of the matrix, -1 = left out */
   /* For each part of its dates the column's index + 1 in the matrix; 0 = unused. */
   int64_t part[LS_DATE_PARTS];
-  bool dated; /* has a part in use */
-  bool look;  /* its first cell with a value is wanted, and not found yet */
+  bool dated;             /* has a part in use */
+  ls_csv_fault_t *faults; /* of its cells */
+  ls_csv_order_t *order;  /* its first value is a date; NULL: it is none, or nobody asks */
+  bool look;              /* its first cell with a value is wanted, and not found yet */
   ls_csv_cell_t first;
 } ls_csv_column_t;
 
@@ -41,6 +50,10 @@ ls_status_t ls_csv_columns_look(const ls_csv_scan_t *scan, ls_csv_columns_t *col
 /* Without names: every column except the excluded ones and those whose first value is a date, of which parts may be
  * features. Consumes no row. LS_ERR_DATA: nothing is left, or a column has the name of such a part. */
 ls_status_t ls_csv_columns_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t *columns);
+/* Gives `order` to all columns whose first value is a date, whoever uses them. Consumes no row. */
+ls_status_t ls_csv_columns_dates(const ls_csv_scan_t *scan, ls_csv_columns_t *columns);
+/* Warns if there are dates, but no column of them ascends. False: it has. */
+bool ls_csv_columns_ascend(const ls_csv_scan_t *scan, const ls_csv_columns_t *columns);
 /* The chosen columns' names in the order of the matrix: pointers, then the texts, one block (ls_free). */
 ls_status_t ls_csv_columns_names(ls_ctx_t *ctx, const ls_csv_columns_t *columns, char ***names);
 

@@ -177,6 +177,7 @@ static ls_status_t prepare_labels(const ls_data_config_t *config, const ls_data_
   if (!images && (config->kind != LS_DATA_CSV || !want->classes || config->target.count != 1)) return LS_OK;
   *labels = (ls_labels_t){.arena = &d->arena,
                           .most = want->outputs,
+                          .classes = want->positions > 0 ? 0 : want->outputs,
                           .text = images || config->labels.count > 0,
                           .closed = !images && numbers,
                           .numbers = ", but the model was trained on class numbers"};

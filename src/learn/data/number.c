@@ -158,3 +158,21 @@ bool ls_number_is_date(const char *text, size_t len) {
   if (!take(&t, 'T') && !take(&t, ' ')) return false;
   return take_time(&t) && t.at == t.end;
 }
+
+double ls_number_seconds(const char *text, size_t len) {
+  double seconds =
+      86400.0 * (double)day_number(number_at(text, 4), number_at(text + 5, 2), number_at(text + 8, 2));
+  const char *at = text + 16, *end = text + len;
+  if (len <= 10) return seconds;
+  seconds += 3600.0 * number_at(text + 11, 2) + 60.0 * number_at(text + 14, 2);
+  if (at < end && *at == ':') {
+    seconds += number_at(at + 1, 2);
+    at += 3;
+  }
+  if (at < end && *at == '.')
+    for (double part = 0.1; ++at < end && *at >= '0' && *at <= '9'; part /= 10)
+      seconds += part * (*at - '0');
+  if (at == end || *at == 'Z') return seconds;
+  const int minutes = 60 * number_at(at + 1, 2) + number_at(end - 2, 2);
+  return seconds - 60.0 * (*at == '-' ? -minutes : minutes);
+}

@@ -29,6 +29,8 @@ typedef enum {
   LS_DATE_PARTS
 } ls_date_part_t;
 extern const char *const ls_date_part_names[]; /* NULL-terminated */
+/* Seconds from the year 0 to such a date, in UTC where it says its zone. `text` has passed ls_number_is_date. Pure. */
+double ls_number_seconds(const char *text, size_t len);
 bool ls_number_date(const char *text, size_t len, double part[LS_DATE_PARTS], bool *timed);
 
 #endif

@@ -30,6 +30,10 @@ ls_status_t ls_source_pair(ls_ctx_t *ctx, const ls_data_config_t *config, ls_sou
 /* Checks the widths and row counts against each other and against the model's needs, and that classes are
  * class numbers. LS_ERR_DATA. */
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *source);
+/* What may help where class numbers go from `least` to `greatest`, and the model has `classes`: "" or text behind a message.
+ * Returns buf. */
+enum { LS_CLASS_REMEDY_BYTES = 128 };
+const char *ls_class_remedy(double least, double greatest, int64_t classes, char buf[LS_CLASS_REMEDY_BYTES]);
 /* Refuses samples with the dimensions of the model's input in another order, those of 1 aside, such as channels before
  * pixels: only their number would fit. Other dimensions are no matter. LS_ERR_DATA. */
 ls_status_t ls_samples_check(ls_ctx_t *ctx, const char *name, const ls_shape_t *sample,

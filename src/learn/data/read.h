@@ -59,16 +59,17 @@ ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size
 /* CSV: RFC 4180 with header. `delimiter` 0: found in the header (csv_scan.h). `want` names the columns, in
  * the order of the matrix (NULL or empty: every column that is not an ISO date in its first row; such columns
  * are then left out with a message). "NAME.weekday" and the like are parts of dates. `trained`: they are a checkpoint's, so that one that is missing is a
- * LS_ERR_MISMATCH. Columns that `except` names (may be NULL) are never taken. The first ten
- * bad cells and rows are reported, each at its place, then how many more there are. */
+ * LS_ERR_MISMATCH. Columns that `except` names (may be NULL) are never taken. Bad cells and rows are reported together, a line
+ * for each column and kind of fault (csv_faults.h). */
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except, ls_matrix_t *out);
 
 /* The same of a part of a file: its header, then rows that stand `passed` lines further down. `gaps`: a cell may have no
- * value, as in ls_read_csv_features. */
+ * value, as in ls_read_csv_features. `ordered`: rows follow each other in time, of which dates that do not ascend are a warning;
+ * false behind it. */
 ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                              const ls_strings_t *want, bool trained, bool gaps, int64_t passed,
-                              ls_matrix_t *out);
+                              const ls_strings_t *want, bool trained, bool gaps, bool *ordered,
+                              int64_t passed, ls_matrix_t *out);
 
 /* labels.c: the texts that name classes, in the order of their bytes. Names are copied to the arena. */
 typedef struct {
@@ -77,10 +78,11 @@ typedef struct {
 } ls_label_t;
 typedef struct {
   ls_arena_t *arena;
-  int64_t most; /* classes of the model */
-  bool text;    /* cells are labels; else class numbers, as the first one with a value shows */
-  bool closed;  /* no label may be added: they are those of the training file, or of a checkpoint */
-  bool given;   /* .. of a checkpoint, whose names may be texts that stand for no value */
+  int64_t most;    /* classes of the model */
+  int64_t classes; /* class numbers are below it; 0: whoever uses them looks */
+  bool text;       /* cells are labels; else class numbers, as the first one with a value shows */
+  bool closed;     /* no label may be added: they are those of the training file, or of a checkpoint */
+  bool given;      /* .. of a checkpoint, whose names may be texts that stand for no value */
   const char *
       numbers; /* why cells are class numbers, behind "is not a finite number"; not NULL where closed and no text */
   ls_label_t *label; /* (count) sorted by name */
@@ -99,6 +101,11 @@ void ls_labels_warn(ls_ctx_t *ctx, const char *source, const ls_labels_t *labels
 ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                                const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out);
 
+/* Targets and features of the section's file, as the calls for either (labels->most 0: targets are no labels). What is wrong with
+ * both is reported. */
+ls_status_t ls_read_csv_pair(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
+                             const ls_data_config_t *config, ls_labels_t *labels, ls_matrix_t *features,
+                             ls_matrix_t *targets);
 /* Like ls_read_csv, with the columns of the section; where its `missing` allows it a cell without a value (empty, NA, N/A,
  * NaN, nan, null, ?) is NaN, and with dates: parts unnamed columns of dates become several. */
 ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *text, size_t size,

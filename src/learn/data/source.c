@@ -87,15 +87,8 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   ls_status_t status = ls_read_bytes(ctx, config->path, &text, &size);
   if (status != LS_OK) return status;
   r->file_bytes = size;
-  status = r->labels.most > 0 ? ls_read_csv_labels(ctx, config->path, text, size, delimiter, &config->target,
-                                                   &r->labels, &r->targets)
-                              : ls_read_csv(ctx, config->path, text, size, delimiter, &config->target, false,
-                                            NULL, &r->targets);
-  /* A window's own targets are known by the time of a later one. */
-  bool known = config->window > 0 && config->horizon > 0 && !r->labels.text;
-  const ls_strings_t *except = known ? NULL : &config->target;
-  if (status == LS_OK)
-    status = ls_read_csv_features(ctx, config->path, text, size, delimiter, config, except, &r->features);
+  status = ls_read_csv_pair(ctx, config->path, text, size, delimiter, config, &r->labels, &r->features,
+                            &r->targets);
   if (status == LS_OK && config->missing == LS_MISSING_INDICATOR)
     status = ls_matrix_mark_gaps(ctx, &r->features);
   ls_free(text);

@@ -37,6 +37,7 @@ struct ls_stream_rows {
   ls_strings_t columns;
   bool trained;
   ls_missing_t missing;
+  bool ordered;             /* of windows, until a warning */
   size_t header;            /* bytes in front of the rows; 0 = not known yet */
   int64_t passed;           /* lines between the header and the first row of the buffer */
   ls_window_rows_t windows; /* over time; its config is NULL without them */
@@ -142,7 +143,7 @@ static ls_status_t next_csv(ls_stream_rows_t *s, ls_matrix_t *rows) {
   if (status != LS_OK || (!first && s->ended && is_blank(s))) return status;
   ls_matrix_t made;
   status = ls_read_csv_after(s->ctx, s->name, s->buffer, cut, s->delimiter, &s->columns, s->trained,
-                             s->missing != LS_MISSING_ERROR, s->passed, &made);
+                             s->missing != LS_MISSING_ERROR, &s->ordered, s->passed, &made);
   if (status != LS_OK) return status;
   s->passed += lines;
   drop(s, s->header, cut);
@@ -380,6 +381,7 @@ static ls_status_t open_format(ls_stream_rows_t *s, const ls_data_config_t *conf
   s->next = next_csv;
   if (config->kind != LS_DATA_CSV || config->window == 0) return LS_OK;
   s->next = next_windows;
+  s->ordered = true;
   s->windows.config = config;
   return LS_OK;
 }

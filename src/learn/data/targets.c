@@ -3,9 +3,43 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CLASSES_MAX = 1 << 24 /* whole numbers up to here are exact as f32 */ };
+
+const char *ls_class_remedy(double least, double greatest, int64_t classes, char buf[LS_CLASS_REMEDY_BYTES]) {
+  buf[0] = '\0';
+  if (least == 1 && greatest == (double)classes)
+    snprintf(buf, LS_CLASS_REMEDY_BYTES, "; they are 1 to %.0f here: subtract 1", greatest);
+  else if (least < 0)
+    snprintf(buf, LS_CLASS_REMEDY_BYTES, "; no class is left out: remove the samples without one");
+  else if (greatest >= (double)classes && greatest < (double)CLASSES_MAX)
+    snprintf(buf, LS_CLASS_REMEDY_BYTES, "; the largest is %.0f: give the layer %.0f units", greatest,
+             greatest + 1);
+  return buf;
+}
+
+/* Names the first number that is no class, and what all of them have in common. */
+static ls_status_t refuse_class(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name,
+                                const ls_matrix_t *targets, int64_t row, double v) {
+  double least = v, greatest = v;
+  char remedy[LS_CLASS_REMEDY_BYTES];
+  for (int64_t i = 0; i < targets->rows * targets->cols; i++) {
+    const double other = ls_matrix_at(targets, i);
+    if (want->positions > 0 && other == (double)want->ignored) continue;
+    if (other < least) least = other;
+    if (other > greatest) greatest = other;
+  }
+  if (want->positions > 0 && least < 0)
+    snprintf(remedy, sizeof remedy, "; if this is padding, model.ignore: %.0f leaves it out", least);
+  else
+    ls_class_remedy(least, greatest, want->outputs, remedy);
+  return ls_fail(ctx, LS_ERR_DATA,
+                 "%s: row %" PRId64 " (from 0): class %.0f, but the model's last layer has %" PRId64
+                 " unit%s: classes are 0 to %" PRId64 "%s",
+                 name, row, v, want->outputs, LS_PLURAL(want->outputs), want->outputs - 1, remedy);
+}
 
 static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, const char *name,
                                  const ls_matrix_t *targets) {
@@ -31,11 +65,7 @@ static ls_status_t check_classes(ls_ctx_t *ctx, const ls_data_want_t *want, cons
                      " (from 0): target %g is not a class number: use loss: mse for real targets",
                      name, row, v);
     if (want->positions > 0 && v == (double)want->ignored) continue;
-    if (v < 0.0 || v >= (double)want->outputs)
-      return ls_fail(ctx, LS_ERR_DATA,
-                     "%s: row %" PRId64 " (from 0): class %.0f, but the model's last layer has %" PRId64
-                     " unit%s: classes are 0 to %" PRId64,
-                     name, row, v, want->outputs, LS_PLURAL(want->outputs), want->outputs - 1);
+    if (v < 0.0 || v >= (double)want->outputs) return refuse_class(ctx, want, name, targets, row, v);
   }
   return LS_OK;
 }
