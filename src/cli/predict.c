@@ -115,6 +115,7 @@ static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_confi
   ls_data_config_t data = config->data;
   if (d->columns) data.columns = (ls_strings_t){(int)d->column_count, (const char *const *)d->columns};
   data.columns_trained = d->columns != NULL;
+  data.indicators = d->indicators;
   int64_t positions = ls_model_positions(&config->model);
   predict_t p = {.ctx = ctx, .trainer = t, .each = positions > 0 ? positions : 1};
   const ls_data_want_t want = ls_train_want(&config->model);

@@ -206,6 +206,23 @@ FILES(vocabulary_list, put_text("v.json", "[\"a\", \"b\"]"); text_good(); put("t
 FILES(text_like_a_list, put_text("t.bin.vocabulary.json", "ab"))
 FILES(token_file_odd, put("t.bin", "abcde", 5))
 
+static void grey_bytes(void) {
+  static const char bytes[4 * 90];
+  put_npy("x.npy", HEADER("|u1", "False", "(4, 6, 5)"), bytes, 120);
+  put_npy("f.npy", HEADER("|u1", "False", "(4, 1, 6, 5)"), bytes, 120);
+  put_npy("w.npy", HEADER("|u1", "False", "(4, 30)"), bytes, 120);
+  put_npy("c.npy", HEADER("|u1", "False", "(4, 3, 6, 5)"), bytes, 360);
+  static const float numbers[120];
+  put_npy("s.npy", HEADER("<f4", "False", "(4, 5, 5)"), numbers, 400);
+  put_npy("n.npy", HEADER("<f4", "False", "(4, 6, 5)"), numbers, 480);
+  put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), numbers, 16);
+}
+static void idx_pictures(void) {
+  static const unsigned sizes[] = {4, 6, 5};
+  put_idx("x.idx", 3, sizes, 120);
+  idx_targets("\0\1\2\0");
+}
+
 #define CSV_WITH(more) REAL "data: {kind: csv, path: d.csv, target: [y], " more "}\n"
 #define KINDS                                                                                                \
   "model: {input: [1], loss: cross-entropy, layers: [{dense: {units: 3}}]}\n" TRAIN                          \
@@ -532,6 +549,37 @@ const row_t rows_data[] = {
     {"shifts of normalised numbers", CONFIG, "check c.yaml --set data.padding=1 --set data.normalize=true",
      NPY_IMAGES, npy_images,
      .expect = {"data.padding does not go with data.normalize where samples are no bytes"}},
+    {"npy: grey pictures with PyTorch's channels in front", DATA, "check c.yaml --set model.input=[1,6,5]",
+     NPY_IMAGES, grey_bytes,
+     .expect = {"x.npy: samples are (6, 5), of which model.input [1, 6, 5] makes 1 x 6 pixels in 5 channels; "
+                "channels come last: set "
+                "model.input to [6, 5], or [6, 5, 1] (a sequence of 6 places is [6, 1, 5])"}},
+    {"npy: the same, with the input's dimensions", DATA,
+     "check c.yaml --set model.input=[1,6,5] --set data.features=f.npy", NPY_IMAGES, grey_bytes,
+     .expect = {"f.npy: samples are (1, 6, 5), of which model.input [1, 6, 5] makes 1 x 6 pixels in 5"}},
+    {"npy: the same, mapped", DATA, "check c.yaml --set model.input=[1,6,5] --set data.mapped=true",
+     NPY_IMAGES, grey_bytes, .expect = {"set model.input to [6, 5], or [6, 5, 1]"}},
+    {"npy: the same, flat", DATA, "check c.yaml --set model.input=[1,6,5] --set data.features=w.npy",
+     NPY_IMAGES, grey_bytes, .expect = {"set model.input to [6, 5], or [6, 5, 1]"}},
+    {"npy: the same, as pictures", CONFIG, "check c.yaml --set model.input=[1,6,5] --set data.std=1",
+     NPY_IMAGES, grey_bytes,
+     .expect = {"not f32 (1, 6, 5); channels come last: set model.input to [6, 5], or [6, 5, 1]\n"}},
+    {"npy: pictures in colour with channels in front, as the input", DATA,
+     "check c.yaml --set model.input=[3,6,5] --set data.features=c.npy", NPY_IMAGES, grey_bytes,
+     .expect = {"channels; channels come last: set model.input to [6, 5, 3], and numpy.transpose(x, (0, 2, "
+                "3, 1))\n"}},
+    {"npy: square numbers with channels in front", DATA,
+     "check c.yaml --set model.input=[1,5,5] --set data.features=s.npy", NPY_IMAGES, grey_bytes,
+     .expect = {"set model.input to [5, 5], or [5, 5, 1]"}},
+    {"npy: a sequence of one row", OK, "check c.yaml --set model.input=[1,6,5] --set data.features=n.npy",
+     NPY_IMAGES, grey_bytes},
+    {"npy: a sequence of one column", OK, "check c.yaml --set model.input=[6,1,5]", NPY_IMAGES, grey_bytes},
+    {"idx: grey pictures with channels in front", DATA, "check c.yaml --set model.input=[1,6,5]", IDX,
+     idx_pictures, .expect = {"x.idx: samples are (6, 5)", "set model.input to [6, 5], or [6, 5, 1]"}},
+    {"idx: pictures for a row of inputs", DATA, .config = IDX, .files = idx_pictures,
+     .expect = {"x.idx has 30 features per sample, but the model's input is 2: set model.input to [6, 5]\n"}},
+    {"images with channels in front", CONFIG, .config = IMAGES_OF("[3, 8, 9]", ""), .files = images_good,
+     .expect = {"not f32 (3, 8, 9); channels come last: set model.input to [8, 9, 3]\n"}},
     {"pictures of an array", OK, "check c.yaml --set data.resize=3 --set model.input=[3,3]", NPY_IMAGES,
      npy_pictures},
     {"pictures of an array in colour, for a grey network", OK,

@@ -62,6 +62,44 @@ static void indicators_stand_behind_the_columns(void **state) {
   said_close(&said);
 }
 
+/* an_indicator_for_columns_with_gaps_alone; those of a checkpoint, whatever its files lack. */
+static void indicators_of_columns_with_gaps(void **state) {
+  (void)state;
+  static const char some[] = "a,b,c,y\n1,<NA>,1,1\n2,5,2,2\n3,None,3,3\n4,#N/A,4,4\n",
+                    held[] = "a,b,c,y\n,1,1,1\nn/a,,2,2\n";
+  said_t said;
+  said_open(&said);
+  ls_data_want_t want = {.inputs = 4, .outputs = 1};
+  ls_data_config_t config = {.kind = LS_DATA_CSV,
+                             .path = file_make("some.csv", some, sizeof some - 1),
+                             .validation_path = file_make("held.csv", held, sizeof held - 1),
+                             .target = NAMES("y"),
+                             .missing = LS_MISSING_INDICATOR,
+                             .normalize = true};
+  ls_dataset_t *d = NULL;
+  if (ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
+  assert_int_equal(d->column_count, 3);
+  assert_int_equal(d->indicators.count, 1);
+  assert_string_equal(d->indicators.v[0], "b");
+  assert_true(d->norm.mean[3] == 0.75 && at(d, 1, 3) < 0 && at(d, 0, 3) == at(d, 3, 3));
+  assert_true(at(d, 4, 0) == 0 && at(d, 4, 3) == at(d, 1, 3) && at(d, 5, 3) == at(d, 0, 3));
+  ls_dataset_close(d);
+
+  want.inputs = 5;
+  said_clear(&said);
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
+  assert_said(&said, "some.csv has 4 features per sample (the last 1 of them indicators of gaps), but the "
+                     "model's input is 5");
+  config.indicators = (ls_strings_t)NAMES("a", "c"); /* of a checkpoint */
+  config.indicators_trained = true;
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_OK);
+  assert_int_equal(d->indicators.count, 2);
+  assert_true(at(d, 0, 3) == 0 && at(d, 4, 3) == 1 && at(d, 4, 4) == 0);
+  ls_dataset_close(d);
+  files_remove();
+  said_close(&said);
+}
+
 static void refusals(void **state) {
   (void)state;
   said_t said;
@@ -119,6 +157,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gaps_are_the_mean_of_the_values),
       cmocka_unit_test(indicators_stand_behind_the_columns),
+      cmocka_unit_test(indicators_of_columns_with_gaps),
       cmocka_unit_test(refusals),
       cmocka_unit_test(allocation_failures),
   };

@@ -152,9 +152,9 @@ awk 'BEGIN { srand(5); print "a,b,class"
   for (i = 0; i < 400; i++) { k = i % 2; a = k + rand() / 2; printf "%s,%.4f,%d\n", i % 5 ? sprintf("%.4f", a) : "NA", rand() - k, k } }' >gaps.csv
 mean=$(awk -F, 'NR > 1 && $1 != "NA" { s += $1; n++ } END { printf "%.17g", s / n }' gaps.csv)
 sed "s/^NA,/$mean,/" gaps.csv >full.csv
-sed 's/input: \[2\]/input: [4]/; s/units: 3/units: 2/; s/train.csv/gaps.csv/; s/normalize/missing: indicator, normalize/; s/dir: run/dir: marked/' \
+sed 's/input: \[2\]/input: [3]/; s/units: 3/units: 2/; s/train.csv/gaps.csv/; s/normalize/missing: indicator, normalize/; s/dir: run/dir: marked/' \
   c.yaml >marked.yaml
-sed 's/input: \[4\]/input: [2]/; s/indicator/mean/; s/dir: marked/dir: mean/' marked.yaml >mean.yaml
+sed 's/input: \[3\]/input: [2]/; s/indicator/mean/; s/dir: marked/dir: mean/' marked.yaml >mean.yaml
 for kind in mean marked; do
   "$program" train $kind.yaml --quiet >/dev/null 2>err || fail "train with missing values: $(cat err)"
   "$program" predict $kind.yaml --checkpoint $kind --input - <gaps.csv >$kind.csv 2>err || fail "missing: $kind: $(cat err)"
@@ -162,6 +162,10 @@ for kind in mean marked; do
   paste -d, gaps.csv $kind.csv | awk -F, -v loss="$(field eval.json loss)" 'NR > 1 { s -= log($($3 ? 7 : 6)) }
     END { d = s / (NR - 1) - loss; exit d * d > 1e-10 }' || fail "missing: $kind: predictions do not have the loss of eval"
 done
+"$program" export marked.yaml --checkpoint marked --output marked.onnx >/dev/null 2>err || fail "export: $(cat err)"
+grep -aqF '["a","b","a.missing"]' marked.onnx || fail "columns in ONNX"
+cut -d, -f1,2 gaps.csv | sed -n '1p;3,6p' >whole.csv # without a gap, with the checkpoint's indicator
+"$program" predict marked.yaml --checkpoint marked --input whole.csv >whole.out 2>err || fail "no gap: $(cat err)"
 "$program" predict mean.yaml --checkpoint mean --input full.csv >full.out 2>err || fail "missing: $(cat err)"
 paste -d, mean.csv full.out | awk -F, 'NR > 1 { d = $3 - $7; if (d * d > 1e-10) exit 1 }' || fail "a missing value is not the mean"
 head -2 gaps.csv | cut -d, -f2- >short.csv

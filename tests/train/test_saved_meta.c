@@ -113,8 +113,35 @@ static void test_names_may_hold_control_characters_and_be_long(void **state) {
   free(name);
 }
 
+/* Checkpoints of before there was a list of indicators had one for every column. */
+static void indicators_of_older_checkpoints(void **state) {
+  (void)state;
+  static const struct {
+    const char *part;
+    int count;
+  } cases[] = {{"{}", 2}, {"{'indicators': ['b']}", 1}, {"{'indicators': []}", 0}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+    ls_arena_t arena;
+    ls_arena_init(&arena, ctx);
+    json_t *meta = meta_with(cases[i].part);
+    ls_data_config_t data = {.kind = LS_DATA_CSV, .missing = LS_MISSING_INDICATOR};
+    assert_int_equal(ls_train_take_names(&arena, meta, &data), LS_OK);
+    assert_true(data.indicators_trained);
+    assert_int_equal(data.indicators.count, cases[i].count);
+    if (cases[i].count > 0) assert_string_equal(data.indicators.v[cases[i].count - 1], "b");
+    data = (ls_data_config_t){.kind = LS_DATA_CSV, .missing = LS_MISSING_INDICATOR};
+    assert_int_equal(ls_train_take_names(&arena, NULL, &data), LS_OK);
+    assert_false(data.indicators_trained); /* a new run */
+    json_decref(meta);
+    ls_arena_release(&arena);
+    ls_ctx_destroy(ctx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(indicators_of_older_checkpoints),
       cmocka_unit_test(test_a_member_of_a_wrong_type_or_range_is_refused_by_name),
       cmocka_unit_test(test_what_older_versions_did_not_write_may_be_absent),
       cmocka_unit_test(test_names_may_hold_control_characters_and_be_long),

@@ -101,11 +101,13 @@ static const ls_option_t rows[] = {
             "csv: rows from the last one of a window to that of its target. Above 0 the target columns are "
             "features as well."),
     LS_OPTION(ls_data_config_t, missing, .change = LS_CHANGE_MODEL, .choices = missing, .initial = "error",
-              .help = "csv: features without a value (an empty cell, NA, N/A, NaN, nan, null or ?). error: "
-                      "refused. mean: the "
-                      "mean of the column's values in the training part. indicator: the same, and behind the "
-                      "columns as "
-                      "many more that are 1 where the value is missing, else 0."),
+              .help = "csv: features without a value (an empty cell, ?, or what pandas reads so, such as NA, "
+                      "NaN, null, None or "
+                      "#N/A). error: refused. mean: the mean of the column's values in the training part. "
+                      "indicator: the same, and "
+                      "behind the columns one more for each that has gaps in the training file, 1 where the "
+                      "value is missing, else "
+                      "0."),
     LS_OPTION(ls_data_config_t, mapped, .change = LS_CHANGE_IGNORED, .choices = mappings, .initial = "auto",
               .help = "npy: features stay in their files, which are mapped and may be larger than memory. "
                       "auto: if they "

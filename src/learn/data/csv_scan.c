@@ -149,15 +149,22 @@ char *ls_csv_cell_text(ls_arena_t *arena, const ls_csv_cell_t *cell) {
   return name;
 }
 
-bool ls_csv_is_gap(const ls_csv_cell_t *cell) {
-  static const char *const texts[] = {"", "NA", "N/A", "NaN", "nan", "null", "?"};
-  for (int i = 0; i < LS_COUNT(texts); i++)
+/* Those that pandas reads as missing, and `?`. The first one may be the name of a class. */
+static bool is_gap(const ls_csv_cell_t *cell, bool label) {
+  static const char *const texts[] = {"None", "",     "NA",     "N/A",     "NaN",     "nan",     "null",
+                                      "?",    "NULL", "n/a",    "<NA>",    "#N/A",    "#NA",     "#N/A N/A",
+                                      "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"};
+  for (int i = label; i < LS_COUNT(texts); i++)
     if (cell->len == strlen(texts[i]) && memcmp(cell->text, texts[i], cell->len) == 0) return true;
   return false;
 }
 
+bool ls_csv_is_gap(const ls_csv_cell_t *cell) {
+  return is_gap(cell, false);
+}
+
 bool ls_csv_is_label_gap(const ls_csv_cell_t *cell) {
-  return ls_csv_is_gap(cell) && (cell->len == 0 || !cell->quoted);
+  return is_gap(cell, true) && (cell->len == 0 || !cell->quoted);
 }
 
 const char *ls_csv_gap_text(const ls_csv_cell_t *cell, char buf[LS_CSV_GAP_TEXT_BYTES]) {

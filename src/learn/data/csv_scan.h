@@ -39,7 +39,8 @@ ls_status_t ls_csv_scan_cell(ls_csv_scan_t *scan, ls_csv_cell_t *cell);
 /* The text of a cell, doubled quotes made single. Owned by the arena. NULL: out of memory. */
 char *ls_csv_cell_text(ls_arena_t *arena, const ls_csv_cell_t *cell);
 
-/* Whether a cell stands for no value: empty, NA, N/A, NaN, nan, null, ?. As a label: unless it is such a text in quotes. */
+/* Whether a cell stands for no value: empty, ?, or what pandas reads so (NA, NaN, null, #N/A ..). As a label: unless it is such a
+ * text in quotes, or None. */
 bool ls_csv_is_gap(const ls_csv_cell_t *cell);
 bool ls_csv_is_label_gap(const ls_csv_cell_t *cell);
 /* Of such a label: what is wrong with it, and what helps. Returns buf. */

@@ -72,6 +72,8 @@ typedef struct {
   bool classes_trained;    /* there is a checkpoint: classes have its labels, or none */
   int mapped;              /* npy: ls_mapped_choice_t */
   int missing;             /* csv: ls_missing_t */
+  ls_strings_t indicators; /* csv: of a checkpoint: columns that have an indicator of gaps, .. */
+  bool indicators_trained; /* .. or it has none; else those with gaps in the training file */
   int dates;               /* csv: ls_dates_t */
   bool normalize;
   /* images, and idx and npy as ls_data_pictures says: */
@@ -170,9 +172,10 @@ typedef struct {
   ls_norm_t norm;     /* identity when not normalised */
   char source[256];   /* for messages: the file */
   char validation_source[256]; /* the same of a validation part that has files of its own; else "" */
-  char **columns;        /* (column_count) names of a row's features, one block; NULL: these data have none */
-  int64_t column_count;  /* inputs, or those of one row of a window */
-  int64_t reading_bytes; /* that were held beside the samples while they were read */
+  char **columns;       /* (column_count) names of a row's features, one block; NULL: these data have none */
+  int64_t column_count; /* inputs without indicators, or those of one row of a window */
+  ls_strings_t indicators; /* columns that have one, behind all columns, in the arena */
+  int64_t reading_bytes;   /* that were held beside the samples while they were read */
   void *
       mapping; /* read-only memory that processes share, with features and targets in it; NULL: they are own */
   size_t mapping_bytes;

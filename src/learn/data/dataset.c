@@ -76,7 +76,9 @@ static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config,
   files.features = config->validation_features;
   files.targets = config->validation_targets;
   files.path = config->validation_path;
-  ls_source_t held_out = {.labels = train->labels}; /* those of the training file */
+  files.indicators = train->indicators; /* those of the training file, as the labels */
+  files.indicators_trained = true;
+  ls_source_t held_out = {.arena = train->arena, .labels = train->labels};
   ls_status_t status = ls_source_read(ctx, &files, NULL, want, &held_out);
   if (status == LS_OK) status = check_rows(ctx, train, &held_out, d->images);
   if (status == LS_OK) status = ls_targets_check(ctx, want, &held_out);
@@ -133,12 +135,14 @@ static ls_status_t build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls
   const bool pictures = ls_data_pictures(config);
   if (status == LS_OK && pictures) status = ls_dataset_pictures(ctx, config, want, r, &row, d);
   if (status == LS_OK) status = ls_targets_check(ctx, &row, r);
+  if (status == LS_OK && !norm) status = ls_channels_check(ctx, d->source, &r->features.row, &want->x);
   if (status == LS_OK && ls_data_validation_files(config)) status = add_validation(ctx, config, &row, r, d);
   if (status != LS_OK) return status;
   d->reading_bytes = (int64_t)r->file_bytes;
   d->rows = r->features.rows;
   d->inputs = pictures ? want->inputs : row.inputs;
   d->column_count = r->features.named;
+  d->indicators = r->indicators;
   d->classes = want->classes;
   d->outputs = want->outputs;
   d->sample.target = d->classes ? (ls_shape_t){.dtype = LS_I32} : LS_SHAPE(LS_F32, want->outputs);
@@ -215,7 +219,7 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
   if (!d) return LS_ERR_MEMORY;
   ls_arena_init(&d->arena, ctx);
   d->seed = seed;
-  ls_source_t r = {0};
+  ls_source_t r = {.arena = &d->arena};
   ls_ctx_doubt(ctx, has_faulted, d); /* what is said of zeros is wrong */
   if (config->kind == LS_DATA_TEXT) {
     status = ls_corpus_open(ctx, config, want, d);

@@ -298,10 +298,12 @@ ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, co
                       .area = config->crop_area > 0 ? config->crop_area : 0.08};
   if (x->rank < 2 || x->rank > 3 || (im->channels != 1 && im->channels != 3) || x->dim[0] > INT16_MAX ||
       x->dim[1] > INT16_MAX) {
-    char text[LS_SHAPE_TEXT_BYTES];
-    return ls_fail(ctx, LS_ERR_CONFIG,
-                   "pictures need model.input [height, width, 3], or [height, width] for grey ones, not %s",
-                   ls_shape_text(x, text));
+    char text[LS_SHAPE_TEXT_BYTES], remedy[LS_CHANNELS_TEXT_BYTES];
+    const bool turned = ls_channels_first(x, remedy);
+    return ls_fail(
+        ctx, LS_ERR_CONFIG,
+        "pictures need model.input [height, width, 3], or [height, width] for grey ones, not %s%s%s",
+        ls_shape_text(x, text), turned ? "; " : "", turned ? remedy : "");
   }
   if (im->resize > 0 && (im->resize < im->height || im->resize < im->width))
     return ls_fail(ctx, LS_ERR_CONFIG,

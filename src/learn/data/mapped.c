@@ -177,6 +177,7 @@ ls_status_t ls_mapped_build(ls_ctx_t *ctx, const ls_data_config_t *config, const
   if (status == LS_OK && ls_data_pictures(config))
     status = ls_dataset_pictures(ctx, config, want, r, &row, d);
   if (status == LS_OK) status = join_mapped(ctx, &row, r, &held_out, d);
+  if (status == LS_OK && !norm) status = ls_channels_check(ctx, d->source, &r->features.row, &want->x);
   ls_matrix_release(&held_out.targets);
   if (status != LS_OK) return status;
   d->rows = r->features.rows;

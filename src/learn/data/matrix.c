@@ -86,24 +86,46 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix) {
   return status;
 }
 
-ls_status_t ls_matrix_mark_gaps(ls_ctx_t *ctx, ls_matrix_t *m) {
-  int64_t cols = m->cols;
-  double *wide = ls_alloc_array(ctx, (size_t)count_of(m), 2 * sizeof *wide);
-  if (!wide) return LS_ERR_MEMORY;
-  for (int64_t r = 0; r < m->rows; r++) {
-    double *row = wide + 2 * r * cols;
-    ls_matrix_values(m, r * cols, cols, row);
-    for (int64_t c = 0; c < cols; c++)
-      row[cols + c] = isnan(row[c]);
+ls_status_t ls_matrix_mark_gaps(ls_ctx_t *ctx, const ls_strings_t *marked, ls_matrix_t *m) {
+  const int64_t cols = m->cols, all = cols + marked->count;
+  double *wide = ls_alloc_array(ctx, (size_t)(m->rows * all), sizeof *wide);
+  int64_t *from = ls_alloc_array(ctx, (size_t)marked->count + 1, sizeof *from), c = 0;
+  if (!wide || !from) {
+    ls_free(wide);
+    ls_free(from);
+    return LS_ERR_MEMORY;
   }
-  ls_matrix_t made = {
-      .rows = m->rows, .cols = 2 * cols, .row = LS_SHAPE(LS_F64, 2 * cols), .named = m->named};
+  for (int i = 0; i < marked->count; i++) { /* both in the order of columns, mostly */
+    for (int64_t k = 0; k < cols && strcmp(m->names[c % cols], marked->v[i]) != 0; k++)
+      c++;
+    from[i] = c % cols;
+  }
+  for (int64_t r = 0; r < m->rows; r++) {
+    double *row = wide + r * all;
+    ls_matrix_values(m, r * cols, cols, row);
+    for (int i = 0; i < marked->count; i++)
+      row[cols + i] = isnan(row[from[i]]);
+  }
+  ls_free(from);
+  ls_matrix_t made = {.rows = m->rows, .cols = all, .row = LS_SHAPE(LS_F64, all), .named = m->named};
   ls_status_t status = ls_matrix_take(ctx, wide, &made);
   if (status != LS_OK) return status;
   made.names = m->names;
   m->names = NULL;
   ls_matrix_release(m);
   *m = made;
+  return LS_OK;
+}
+
+ls_status_t ls_matrix_gaps(ls_arena_t *arena, const ls_matrix_t *m, ls_strings_t *names) {
+  bool *gap = ls_arena_array(arena, (size_t)m->cols, sizeof *gap);
+  const char **list = ls_arena_array(arena, (size_t)m->cols + 1, sizeof *list);
+  if (!gap || !list) return LS_ERR_MEMORY;
+  for (int64_t i = 0; i < count_of(m); i++)
+    gap[i % m->cols] |= isnan(ls_matrix_at(m, i));
+  *names = (ls_strings_t){0, list};
+  for (int64_t c = 0; c < m->cols; c++)
+    if (gap[c] && !(list[names->count++] = ls_arena_strdup(arena, m->names[c]))) return LS_ERR_MEMORY;
   return LS_OK;
 }
 

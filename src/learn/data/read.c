@@ -106,6 +106,14 @@ ls_status_t ls_view_end(ls_ctx_t *ctx, ls_view_t *view, ls_status_t status) {
   return fault != LS_OK ? fault : status;
 }
 
+ls_status_t ls_strings_copy(ls_arena_t *arena, const ls_strings_t *from, ls_strings_t *to) {
+  const char **list = ls_arena_array(arena, (size_t)from->count + 1, sizeof *list);
+  for (int i = 0; list && i < from->count; i++)
+    if (!(list[i] = ls_arena_strdup(arena, from->v[i]))) return LS_ERR_MEMORY;
+  *to = (ls_strings_t){from->count, list};
+  return list ? LS_OK : LS_ERR_MEMORY;
+}
+
 static int by_name(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }

@@ -13,7 +13,7 @@ typedef struct {
   ls_shape_t row;     /* those dimensions, and the dtype of `values` */
   void *values;       /* (rows, cols) */
   char **names;       /* (named) of the columns, one block with its texts; NULL: they have none */
-  int64_t named;      /* cols, or the first half of them (ls_matrix_mark_gaps) */
+  int64_t named;      /* cols, or the first of them (ls_matrix_mark_gaps) */
   bool integers;      /* every value is an integer in the file's type (idx; npy of an integer type) */
   bool read_wide;     /* values were f64 while they were read */
   bool bytes;         /* came as unsigned bytes (images) */
@@ -28,8 +28,11 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix);
  * f64 the memory that this frees goes back. NaN becomes 0. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *scale, ls_matrix_t *matrix);
 
-/* Behind the columns as many more: 1 where the value is NaN, else 0. Names stay those of the values. LS_ERR_MEMORY. */
-ls_status_t ls_matrix_mark_gaps(ls_ctx_t *ctx, ls_matrix_t *matrix);
+/* Behind the columns one more for each that `marked` names: 1 where its value is NaN, else 0. Names stay those of the values.
+ * LS_ERR_MEMORY. */
+ls_status_t ls_matrix_mark_gaps(ls_ctx_t *ctx, const ls_strings_t *marked, ls_matrix_t *matrix);
+/* The names of columns that have a NaN, in the arena. LS_ERR_MEMORY. */
+ls_status_t ls_matrix_gaps(ls_arena_t *arena, const ls_matrix_t *matrix, ls_strings_t *names);
 
 /* Appends the rows of `from`, which is emptied, to `to`. The widths agree. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_append(ls_ctx_t *ctx, ls_matrix_t *to, ls_matrix_t *from);
@@ -132,6 +135,9 @@ void ls_view_close(ls_view_t *view);
  * they are about zeros. ls_view_end ends that, reports the fault and closes the view. Returns LS_ERR_IO then, else `status`. */
 void ls_view_doubt(ls_ctx_t *ctx, const ls_view_t *view);
 ls_status_t ls_view_end(ls_ctx_t *ctx, ls_view_t *view, ls_status_t status);
+
+/* A list and its texts in the arena. LS_ERR_MEMORY. */
+ls_status_t ls_strings_copy(ls_arena_t *arena, const ls_strings_t *from, ls_strings_t *to);
 
 /* The files that `path` means: itself where it exists or has no wildcards, else all that match it (glob(7)), in the
  * order of their names. The list and its strings are in the arena. LS_ERR_NOT_FOUND, LS_ERR_IO. */

@@ -231,7 +231,7 @@ ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **datas
   *d = f->dataset;
   d->columns = NULL;
   d->features = NULL;
-  d->labels = (ls_strings_t){0};
+  d->labels = d->indicators = (ls_strings_t){0};
   ls_arena_init(&d->arena, ctx);
   if (d->images) d->images = ls_arena_alloc(&d->arena, sizeof *d->images);
   if (d->images) *d->images = f->images;

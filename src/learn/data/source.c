@@ -89,8 +89,11 @@ static ls_status_t read_csv(ls_ctx_t *ctx, const ls_data_config_t *config, ls_so
   r->file_bytes = size;
   status = ls_read_csv_pair(ctx, config->path, text, size, delimiter, config, &r->labels, &r->features,
                             &r->targets);
-  if (status == LS_OK && config->missing == LS_MISSING_INDICATOR)
-    status = ls_matrix_mark_gaps(ctx, &r->features);
+  if (status == LS_OK && config->missing == LS_MISSING_INDICATOR) {
+    status = config->indicators_trained ? ls_strings_copy(r->arena, &config->indicators, &r->indicators)
+                                        : ls_matrix_gaps(r->arena, &r->features, &r->indicators);
+    if (status == LS_OK) status = ls_matrix_mark_gaps(ctx, &r->indicators, &r->features);
+  }
   ls_free(text);
   return status;
 }

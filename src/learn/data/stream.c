@@ -34,7 +34,7 @@ struct ls_stream_rows {
   ls_arena_t arena;
   /* CSV */
   char delimiter;
-  ls_strings_t columns;
+  ls_strings_t columns, indicators;
   bool trained;
   ls_missing_t missing;
   bool ordered;             /* of windows, until a warning */
@@ -149,7 +149,8 @@ static ls_status_t next_csv(ls_stream_rows_t *s, ls_matrix_t *rows) {
   drop(s, s->header, cut);
   s->rows = made;
   if (s->columns.count == 0) status = keep_names(s);
-  if (status == LS_OK && s->missing == LS_MISSING_INDICATOR) status = ls_matrix_mark_gaps(s->ctx, &s->rows);
+  if (status == LS_OK && s->missing == LS_MISSING_INDICATOR)
+    status = ls_matrix_mark_gaps(s->ctx, &s->indicators, &s->rows);
   *rows = s->rows;
   return status;
 }
@@ -397,6 +398,7 @@ ls_status_t ls_stream_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   s->want = want;
   s->ids = want->whole ? want->ids : 0;
   s->columns = config->columns;
+  s->indicators = config->indicators;
   s->trained = config->columns_trained;
   s->missing = (ls_missing_t)config->missing;
   ls_data_delimiter(config, &s->delimiter); /* was checked */
@@ -452,8 +454,7 @@ ls_status_t ls_stream_next(ls_stream_rows_t *s, ls_matrix_t *rows) {
 ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                const ls_norm_t *norm, ls_dataset_t **out) {
   static const ls_strings_t none = {0};
-  const ls_strings_t *vocabulary = &config->vocabulary,
-                     *columns = config->kind == LS_DATA_CSV ? &config->columns : &none;
+  const ls_strings_t *columns = config->kind == LS_DATA_CSV ? &config->columns : &none;
   ls_images_t images;
   const bool pictures = ls_data_pictures(config);
   if (pictures && ls_images_settings(ctx, config, &want->x, &images) != LS_OK) return LS_ERR_CONFIG;
@@ -475,19 +476,13 @@ ls_status_t ls_dataset_without(ls_ctx_t *ctx, const ls_data_config_t *config, co
   ls_labels_t classes = {.arena = &d->arena, .most = want->outputs};
   ls_status_t status = ls_labels_give(&classes, &config->labels);
   if (status == LS_OK) status = ls_labels_list(&classes, &d->labels);
+  if (status == LS_OK) status = ls_strings_copy(&d->arena, &config->vocabulary, &d->vocabulary);
+  if (status == LS_OK) status = ls_strings_copy(&d->arena, &config->indicators, &d->indicators);
   if (!mean || !scale || (columns->count > 0 && !d->columns) || status != LS_OK) {
     ls_dataset_close(d);
     return LS_ERR_MEMORY;
   }
   d->column_count = columns->count;
-  const char **characters = ls_arena_array(&d->arena, (size_t)vocabulary->count + 1, sizeof *characters);
-  for (int i = 0; i < vocabulary->count && characters; i++)
-    if (!(characters[i] = ls_arena_strdup(&d->arena, vocabulary->v[i]))) characters = NULL;
-  if (!characters) {
-    ls_dataset_close(d);
-    return LS_ERR_MEMORY;
-  }
-  d->vocabulary = (ls_strings_t){vocabulary->count, characters};
   char *text = d->columns ? (char *)(d->columns + columns->count) : NULL;
   for (int i = 0; i < columns->count; i++) {
     d->columns[i] = strcpy(text, columns->v[i]);

@@ -112,6 +112,51 @@ ls_status_t ls_samples_check(ls_ctx_t *ctx, const char *name, const ls_shape_t *
                  strchr(ls_shape_text(input, text[1]), '('));
 }
 
+/* As an option has it: "[28, 28]". */
+static const char *dims_text(const ls_shape_t *shape, char buf[LS_SHAPE_TEXT_BYTES]) {
+  size_t used = 0;
+  for (int i = 0; i < shape->rank; i++)
+    used +=
+        (size_t)snprintf(buf + used, LS_SHAPE_TEXT_BYTES - used, "%s%" PRId64, i ? ", " : "[", shape->dim[i]);
+  snprintf(buf + used, LS_SHAPE_TEXT_BYTES - used, "]");
+  return buf;
+}
+
+/* Rows of samples that are as many values as these dimensions, and pictures as far as one can tell: bytes, or square. */
+static bool like_pictures(const ls_shape_t *sample, const ls_shape_t *x) {
+  int64_t a[LS_DIMS_MAX], b[LS_DIMS_MAX];
+  const int count = long_dims(sample, a);
+  if (sample->dtype == LS_U8 && count == 1) return a[0] == ls_shape_count(x);
+  return (sample->dtype == LS_U8 || x->dim[1] == x->dim[2]) && count == long_dims(x, b) &&
+         !memcmp(a, b, (size_t)count * sizeof *a);
+}
+
+const char *ls_channels_first(const ls_shape_t *x, char buf[LS_CHANNELS_TEXT_BYTES]) {
+  enum { MOST = 4 /* channels of pictures */ };
+  if (x->rank != 3 || (x->dim[0] != 1 && x->dim[0] != 3) || x->dim[1] <= MOST || x->dim[2] <= MOST)
+    return NULL;
+  int used = snprintf(buf, LS_CHANNELS_TEXT_BYTES,
+                      "channels come last: set model.input to [%" PRId64 ", %" PRId64, x->dim[1], x->dim[2]);
+  snprintf(buf + used, (size_t)(LS_CHANNELS_TEXT_BYTES - used),
+           x->dim[0] == 3 ? ", 3]" : "], or [%" PRId64 ", %" PRId64 ", 1]", x->dim[1], x->dim[2]);
+  return buf;
+}
+
+ls_status_t ls_channels_check(ls_ctx_t *ctx, const char *name, const ls_shape_t *sample,
+                              const ls_shape_t *x) {
+  char remedy[LS_CHANNELS_TEXT_BYTES], text[LS_SHAPE_TEXT_BYTES], input[LS_SHAPE_TEXT_BYTES], other[96] = "";
+  if (!ls_channels_first(x, remedy) || !like_pictures(sample, x)) return LS_OK;
+  if (x->dim[0] == 1)
+    snprintf(other, sizeof other, " (a sequence of %" PRId64 " places is [%" PRId64 ", 1, %" PRId64 "])",
+             x->dim[1], x->dim[1], x->dim[2]);
+  return ls_fail(ctx, LS_ERR_DATA,
+                 "%s: samples are %s, of which model.input %s makes %" PRId64 " x %" PRId64
+                 " pixels in %" PRId64 " channels; %s%s%s",
+                 name, strchr(ls_shape_text(sample, text), '('), dims_text(x, input), x->dim[0], x->dim[1],
+                 x->dim[2], remedy,
+                 sample->rank == 3 && x->dim[0] == 3 ? ", and numpy.transpose(x, (0, 2, 3, 1))" : "", other);
+}
+
 /* Those that change the input of a preset. */
 static const char *preset_sizes(const ls_data_want_t *want) {
   return want->x.rank == 3   ? "model.image and model.features to their height and channels"
@@ -120,26 +165,41 @@ static const char *preset_sizes(const ls_data_want_t *want) {
                              : "model.input and model.layers in place of the preset";
 }
 
+const char *ls_indicators_text(const ls_source_t *s, char buf[LS_INDICATORS_TEXT_BYTES]) {
+  buf[0] = '\0';
+  if (s->indicators.count > 0)
+    snprintf(buf, LS_INDICATORS_TEXT_BYTES, " (the last %d of them indicators of gaps)", s->indicators.count);
+  return buf;
+}
+
+static ls_status_t refuse_inputs(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *s) {
+  const ls_matrix_t *features = &s->features;
+  const bool shaped = features->row.rank > 1 && !features->names;
+  char gaps[LS_INDICATORS_TEXT_BYTES], dims[LS_SHAPE_TEXT_BYTES];
+  ls_indicators_text(s, gaps);
+  if (want->preset)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s has %" PRId64 " feature%s per sample%s, but the preset's input is %" PRId64 ": set %s",
+                   s->feature_name, features->cols, LS_PLURAL(features->cols), gaps, want->inputs,
+                   preset_sizes(want));
+  return ls_fail(ctx, LS_ERR_DATA,
+                 "%s has %" PRId64 " feature%s per sample%s, but the model's input is %" PRId64
+                 ": set model.input to %s%s",
+                 s->feature_name, features->cols, LS_PLURAL(features->cols), gaps, want->inputs,
+                 dims_text(shaped ? &features->row : &LS_SHAPE(LS_F32, features->cols), dims),
+                 features->names ? ", or choose other columns"
+                 : features->bytes && shaped && want->x.rank > 1
+                     ? ", or have the pictures scaled: data.resize"
+                     : "");
+}
+
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *s) {
   const ls_matrix_t *features = &s->features, *targets = &s->targets;
   if (targets->rows != features->rows)
     return ls_fail(ctx, LS_ERR_DATA, "%s has %" PRId64 " sample%s, but %s has %" PRId64 " target%s",
                    s->feature_name, features->rows, LS_PLURAL(features->rows), s->target_name, targets->rows,
                    LS_PLURAL(targets->rows));
-  if (features->cols != want->inputs && want->preset)
-    return ls_fail(ctx, LS_ERR_DATA,
-                   "%s has %" PRId64 " feature%s per sample, but the preset's input is %" PRId64 ": set %s",
-                   s->feature_name, features->cols, LS_PLURAL(features->cols), want->inputs,
-                   preset_sizes(want));
-  if (features->cols != want->inputs)
-    return ls_fail(ctx, LS_ERR_DATA,
-                   "%s has %" PRId64 " feature%s per sample, but the model's input is %" PRId64
-                   ": set model.input to [%" PRId64 "]%s",
-                   s->feature_name, features->cols, LS_PLURAL(features->cols), want->inputs, features->cols,
-                   features->names ? ", or choose other columns"
-                   : features->bytes && features->row.rank > 1 && want->x.rank > 1
-                       ? ", or have the pictures scaled: data.resize"
-                       : "");
+  if (features->cols != want->inputs) return refuse_inputs(ctx, want, s);
   ls_status_t status = ls_samples_check(ctx, s->feature_name, &features->row, &want->x);
   if (status != LS_OK) return status;
   if (want->classes) return check_classes(ctx, want, s->target_name, targets);

@@ -19,13 +19,14 @@ static int64_t count_of(const ls_data_config_t *config, int64_t rows) {
 ls_status_t ls_windows_check(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                              const ls_source_t *s) {
   int64_t cols = s->features.cols, inputs;
+  char gaps[LS_INDICATORS_TEXT_BYTES];
   if (__builtin_mul_overflow(cols, config->window, &inputs) || inputs != want->inputs)
     return ls_fail(ctx, LS_ERR_DATA,
-                   "%s has %" PRId64 " feature%s, and with data.window: %" PRId64
+                   "%s has %" PRId64 " feature%s%s, and with data.window: %" PRId64
                    " a sample has that many in every row, but the model's input is %" PRId64
                    ": set %s%" PRId64 "%s%" PRId64 "%s, or choose other columns",
-                   s->feature_name, cols, LS_PLURAL(cols), config->window, want->inputs,
-                   want->preset ? "model.context to " : "model.input to [", config->window,
+                   s->feature_name, cols, LS_PLURAL(cols), ls_indicators_text(s, gaps), config->window,
+                   want->inputs, want->preset ? "model.context to " : "model.input to [", config->window,
                    want->preset ? " and model.features to " : ", ", cols, want->preset ? "" : "]");
   return LS_OK;
 }

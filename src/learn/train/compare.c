@@ -322,12 +322,20 @@ static ls_status_t take_names(ls_arena_t *arena, const json_t *names, ls_strings
   return LS_OK;
 }
 
+/* Before there was a list of them every column had an indicator of gaps. */
+static ls_status_t take_indicators(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data) {
+  const json_t *names = json_object_get(meta, "indicators");
+  data->indicators_trained = meta != NULL;
+  return take_names(arena, names ? names : saved_columns(meta), &data->indicators);
+}
+
 ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data) {
   if (data->kind == LS_DATA_TEXT)
     return take_names(arena, json_object_get(meta, "vocabulary"), &data->vocabulary);
   if (data->kind != LS_DATA_CSV && data->kind != LS_DATA_IMAGES) return LS_OK;
   ls_status_t status = take_names(arena, json_object_get(meta, "labels"), &data->labels);
   data->classes_trained = meta;
+  if (status == LS_OK && data->missing == LS_MISSING_INDICATOR) status = take_indicators(arena, meta, data);
   if (status != LS_OK || data->columns.count > 0 || data->kind == LS_DATA_IMAGES) return status;
   status = take_names(arena, saved_columns(meta), &data->columns);
   data->columns_trained = data->columns.count > 0;

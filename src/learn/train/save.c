@@ -110,6 +110,8 @@ static json_t *meta_json(const ls_trainer_t *t) {
   if (d->columns)
     json_object_set_new(meta, "columns",
                         ls_train_names_json(d->column_count, (const char *const *)d->columns));
+  if (t->config->data.missing == LS_MISSING_INDICATOR)
+    json_object_set_new(meta, "indicators", ls_train_names_json(d->indicators.count, d->indicators.v));
   if (d->labels.count > 0)
     json_object_set_new(meta, "labels", ls_train_names_json(d->labels.count, d->labels.v));
   if (d->vocabulary.count > 0)

@@ -14,8 +14,8 @@
 typedef struct {
   ls_saved_t saved; /* first: rows of either stand in the same struct */
   json_t **layers, *train;
-  const char **columns, **vocabulary, **labels, **config_columns, *kind;
-  int layer_count, column_count, character_count, label_count, config_column_count;
+  const char **columns, **indicators, **vocabulary, **labels, **config_columns, *kind;
+  int layer_count, column_count, indicator_count, character_count, label_count, config_column_count;
 } checked_t;
 
 /* Names are what the readers of data take, control characters too: messages escape them. */
@@ -67,11 +67,12 @@ static const ls_field_t config_rows[] = {
 };
 static const ls_record_t config_record = LS_RECORD(config_rows);
 
-/* What is written by hand between them is only read here: columns, characters and labels are lists of the dataset, the configuration has
+/* What is written by hand between them is only read here: columns, indicators, characters and labels are lists of the dataset, the configuration has
  * rows of its own. */
 static const ls_field_t rows[] = {
     LS_FIELD_OBJECT(config_record, "config", .required = true),
     LIST(columns, column_count, text_each, "columns"),
+    LIST(indicators, indicator_count, text_each, "indicators"),
     LIST(vocabulary, character_count, text_each, "vocabulary"),
     LIST(labels, label_count, text_each, "labels"),
     SAVED(samples, "samples"),
@@ -86,7 +87,7 @@ static const ls_field_t rows[] = {
     LS_FIELD_AS(ls_saved_t, norm, "norm"),
     LS_FIELD_OBJECT(data_record, "data"),
 };
-static const ls_record_t record = LS_RECORD(rows), written = {rows + 4, LS_COUNT(rows) - 4, NULL};
+static const ls_record_t record = LS_RECORD(rows), written = {rows + 5, LS_COUNT(rows) - 5, NULL};
 
 json_t *ls_train_meta_at(const json_t *meta, const char *path) {
   char copy[64], *rest = copy;

@@ -306,8 +306,16 @@ ls_status_t ls_trainer_export_onnx(ls_trainer_t *t, const char *path, int *count
   ls_status_t status = ls_trainer_check_norm(t);
   if (status == LS_OK && d->labels.count > 0)
     status = ls_class_names(&arena, &d->labels, ls_model_classes(&t->config->model), &classes);
+  const int64_t columns = d->columns ? d->column_count + d->indicators.count : 0;
+  const char **column = ls_arena_array(&arena, (size_t)columns + 1, sizeof *column);
+  if (!column) status = LS_ERR_MEMORY;
+  for (int64_t i = 0; i < columns && status == LS_OK; i++)
+    if (!(column[i] = i < d->column_count
+                          ? d->columns[i]
+                          : ls_arena_printf(&arena, "%s.missing", d->indicators.v[i - d->column_count])))
+      status = LS_ERR_MEMORY;
   char *class_text = names_text(classes.count, classes.v),
-       *column_text = names_text(d->column_count, (const char *const *)d->columns),
+       *column_text = names_text(status == LS_OK ? columns : 0, column),
        *target_text =
            t->classes ? NULL : names_text(target->count == t->outputs ? target->count : 0, target->v);
   if (status == LS_OK) status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
