@@ -74,9 +74,11 @@ printf 'model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}\ndata: {ki
   'train: {batch: 16, steps: 2}' >"$folder/plan.yaml"
 export LOCKSTEP_PROFILE="$folder/profile.json"
 if grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: probe makes up steps"; failed=1; fi
-expect 0 "all times predicted" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
-if ! grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: plan kept nothing"; failed=1; fi
-grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/steps"
+kept() { # a busy machine may give the first plan no time
+  expect 0 "all times predicted" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
+  grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/steps"
+}
+wait_until "a step that plan has kept" kept
 unset LOCKSTEP_PROFILE
 # Where profiles cannot be kept, plan goes on from memory, and warns once.
 only_warns() {
@@ -131,8 +133,7 @@ mv "$folder"/cache/lockstep/*.json "$folder/profile.json"
 expect 0 "measured while other programs took" "$program" probe --machine "$folder/profile.json"
 # What plan has added outlives a further probe, as above.
 export LOCKSTEP_PROFILE="$folder/profile.json"
-expect 0 "all times predicted" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
-grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/steps"
+wait_until "a step that plan has kept" kept
 expect 0 "what it held beyond" "$program" probe --quick
 grep '"step cpu' "$LOCKSTEP_PROFILE" >"$folder/again"
 if ! diff "$folder/steps" "$folder/again"; then echo "FAILED: probe lost what plan had timed"; failed=1; fi

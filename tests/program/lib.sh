@@ -114,6 +114,13 @@ said_a_step() {
   kill -0 $pid 2>/dev/null || fail "the training did not begin: $(cat "$work/err")"
   return 1
 }
+# has_terminal: programs can be given a terminal here, or $no_terminal says what is missing
+has_terminal() {
+  no_terminal="script (util-linux) is not installed"
+  command -v script >/dev/null 2>&1 || return
+  no_terminal="there is no pseudo-terminal: $(script -qefc true /dev/null 2>&1 </dev/null | tr -d '\r')"
+  script -qefc true /dev/null >/dev/null 2>&1 </dev/null
+}
 # expect CODE PATTERN ARGUMENT...: exit code, and a pattern on stderr
 expect() {
   code=$1 pattern=$2

@@ -2,7 +2,6 @@
 # The progress line on a terminal, whose width it keeps, and elsewhere. What follows it begins on a line of its own.
 set -eu
 . "$(dirname "$0")/lib.sh"
-command -v script >/dev/null || { echo "skipped: no script (util-linux)"; exit 77; }
 cat >"$work/run.yaml" <<'EOF'
 model: {input: [8], loss: mse, layers: [{dense: {units: 16, activation: tanh}}, {dense: {units: 1}}]}
 data: {kind: synthetic, samples: 4000, inputs: 8, validation: 0.25}
@@ -25,6 +24,7 @@ lines=$(grep -c ' step ' "$work/err")
 [ "$lines" -ge 20 ] && [ "$lines" -le 100 ] || fail "$lines lines of 3000 epochs"
 tail -1 "$work/err" | grep -q '^100 %.*step 6000/6000' || fail "no last line: $(tail -1 "$work/err")"
 
+has_terminal || { echo "skipped: a progress line on a terminal, because $no_terminal"; exit 77; }
 # shown PATTERN: waits until the screen has it; types Ctrl-C at the deadline
 shown() {
   until grep -q "$1" "$work/screen"; do
