@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,6 +42,22 @@ bool ls_process_peak_restart(void) {
   bool done = write(file, "5", 1) == 1; /* proc(5): resets the high water mark */
   close(file);
   return done;
+}
+
+ls_status_t ls_process_room(ls_ctx_t *ctx, int64_t bytes, const char *what) {
+  struct rlimit limit;
+  long long pages = 0;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
+  FILE *file = fopen("/proc/self/statm", "re");
+  if (file && fscanf(file, "%lld", &pages) != 1) pages = 0;
+  if (file) fclose(file);
+  const int64_t left = (int64_t)limit.rlim_cur - pages * sysconf(_SC_PAGESIZE);
+  if (left >= bytes) return LS_OK;
+  return ls_fail(
+      ctx, LS_ERR_MEMORY,
+      "out of memory: %s may need %.0f MB, and the limit of address space (ulimit -v %lld) leaves %.0f MB: "
+      "raise it",
+      what, (double)bytes * 1e-6, (long long)(limit.rlim_cur / 1024), left > 0 ? (double)left * 1e-6 : 0.0);
 }
 
 int64_t ls_process_node(int unique) {

@@ -2,6 +2,8 @@
 #ifndef LS_BASE_PROCESS_H
 #define LS_BASE_PROCESS_H
 
+#include "base/ctx.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +15,10 @@ int64_t ls_process_peak_bytes(void);
 /* Gives free memory back to the system, and counts the peak from what is then resident. False: the system does not let it,
  * and the peak stays. */
 bool ls_process_peak_restart(void);
+
+/* LS_ERR_MEMORY if a limit of address space (ulimit -v) leaves less than so many bytes. For libraries that crash or wait
+ * for ever instead of saying that they get no memory; `what` names them. */
+ls_status_t ls_process_room(ls_ctx_t *ctx, int64_t bytes, const char *what);
 
 /* The same for all processes that may reach each other through /proc: they share the running system and its
  * numbering of processes. Where that cannot be read: of `unique` alone. */

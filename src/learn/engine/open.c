@@ -1,8 +1,13 @@
 /* Opening: device, connections, programs, memory, in that order. */
+#include "base/process.h"
 #include "comm/transport.h"
 #include "engine/engine.h"
 
 #include <string.h>
+
+/* Of address space beyond the engine's own memory: code that oneDNN writes for its products, which crashes without, and
+ * the stack of a thread. */
+enum { ROOM_BYTES = 32 << 20 };
 
 static ls_step_spec_t spec_of(const ls_engine_t *e, ls_step_kind_t kind, int64_t rows) {
   return (ls_step_spec_t){.config = e->config,
@@ -86,8 +91,9 @@ ls_status_t ls_engine_allocate(ls_engine_t *e, bool staging) {
     size_t size_bytes = ls_program_bytes(&e->step[i].program, LS_REGION_TRANSIENT);
     if (size_bytes > e->transient_bytes) e->transient_bytes = size_bytes;
   }
-  if (e->transient_bytes == 0) return LS_OK;
-  return e->backend->buffer->alloc(e->device, LS_MEM_DEVICE, e->transient_bytes, &e->transient);
+  if (e->transient_bytes > 0)
+    status = e->backend->buffer->alloc(e->device, LS_MEM_DEVICE, e->transient_bytes, &e->transient);
+  return status == LS_OK ? ls_process_room(e->ctx, ROOM_BYTES, "oneDNN and the run's threads") : status;
 }
 
 ls_status_t ls_engine_bind(ls_engine_t *e, ls_run_timing_t timed) {

@@ -1,9 +1,14 @@
 /* Creates and destroys the mpi transport: joins MPI_COMM_WORLD, finds the ranks on this host, and chooses how
  * data move. */
+#include "base/process.h"
 #include "comm/mpi/mpi.h"
 #include "comm/transport.h"
 
 #include <string.h>
+
+/* Of address space that a rank takes from MPI_Init on: Open MPI 4.1, hundreds of libraries and segments, for two ranks that
+ * train a small network with oneDNN. With less, MPI_Win_allocate_shared may wait for ever, and oneDNN crashes. */
+enum { ROOM_BYTES = 224 << 20 };
 
 ls_status_t ls_mpi_fail(ls_ctx_t *ctx, int error, const char *what) {
   char text[MPI_MAX_ERROR_STRING + 1] = "";
@@ -21,6 +26,8 @@ static ls_status_t join(ls_ctx_t *ctx, bool *initialised) {
   MPI_Finalized(&over);
   if (over)
     return ls_fail(ctx, LS_ERR_UNSUPPORTED, "MPI was finalized in this process and cannot be started again");
+  ls_status_t status = on ? LS_OK : ls_process_room(ctx, ROOM_BYTES, "a rank and MPI");
+  if (status != LS_OK) return status;
   int error = on ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
   if (error != MPI_SUCCESS) return ls_mpi_fail(ctx, error, "starting MPI");
   *initialised = !on;
