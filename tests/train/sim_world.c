@@ -38,6 +38,7 @@ static ls_status_t train(rank_t *rank, ls_world_t *world, const ls_config_t *con
   ls_train_hooks_t hooks = {.progress = on_progress, .stop = on_stop, .user = rank};
   ls_status_t status = ls_trainer_create(rank->ctx, world, config, &options, &trainer);
   if (status != LS_OK) return status;
+  if (rank->run->begin) rank->run->begin(rank->run->user, trainer);
   status = ls_trainer_run(trainer, &hooks, &report);
   memcpy(rank->result->hash[world->comm->rank], report.params_xxh3, sizeof report.params_xxh3);
   if (world->comm->rank == 0) {

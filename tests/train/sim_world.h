@@ -24,6 +24,8 @@ typedef struct {
   const ls_data_memory_t *memory;
   bool resume;
   int64_t kill_after; /* steps after which the process kills itself, 0 = never */
+  void (*begin)(void *user, ls_trainer_t *trainer); /* of each rank, before it trains; NULL: nothing */
+  void *user;
   int64_t stop_after; /* steps seen by the progress hook, 0 = never; one rank only */
 } sim_run_t;
 
