@@ -137,22 +137,25 @@ static bool is_good(const_dnnl_primitive_desc_t made, bool depthwise) {
 }
 
 /* oneDNN 2 and 3 copy every other pixel for such a convolution, and place rows of fewer channels than a vector past that
- * copy's end (github.com/uxlfoundation/oneDNN, issue 6035). */
-static bool oversteps(const_dnnl_primitive_desc_t made, const ls_onednn_key_t *key) {
+ * copy's end (github.com/uxlfoundation/oneDNN, issue 6035). In bf16 oneDNN 2.6 is wrong with AMX for filters of dilated windows,
+ * and without AMX for windows of one pixel where filters are no multiple of 16 or pixels are left out. */
+static bool is_wrong(const_dnnl_primitive_desc_t made, const ls_onednn_key_t *key) {
   const ls_window_t *v = &key->window;
   const dnnl_memory_desc_t *filters = ls_onednn_filters(made, (ls_cpu_conv_kind_t)key->kind);
-  return key->kind == LS_CPU_CONV_DW && (v->sh > 1 || v->sw > 1) && strstr(ls_onednn_name(made), "1x1") &&
+  const bool dw = key->kind == LS_CPU_CONV_DW, strided = v->sh > 1 || v->sw > 1, pixel = v->kh * v->kw == 1;
+  if (key->low && (dw ? v->dh > 1 || v->dw > 1 || (pixel && strided) : pixel && v->o % 16 != 0)) return true;
+  return dw && strided && strstr(ls_onednn_name(made), "1x1") &&
          (!filters || v->c < filters->format_desc.blocking.inner_blks[0]);
 }
 
-/* The first implementation of a gradient that does not overstep; NULL: there is none. */
+/* The first implementation of a gradient that is not wrong; NULL: there is none. */
 static dnnl_primitive_desc_t gradient(const ls_cpu_onednn_t *o, const ls_onednn_key_t *key,
                                       const dnnl_convolution_desc_t *desc,
                                       const_dnnl_primitive_desc_t forward) {
   dnnl_primitive_desc_iterator_t at = NULL;
   dnnl_primitive_desc_t made = NULL;
   if (dnnl_primitive_desc_iterator_create(&at, desc, o->attr, o->engine, forward)) return NULL;
-  while ((made = dnnl_primitive_desc_iterator_fetch(at)) && oversteps(made, key)) {
+  while ((made = dnnl_primitive_desc_iterator_fetch(at)) && is_wrong(made, key)) {
     dnnl_primitive_desc_destroy(made);
     made = NULL;
     if (dnnl_primitive_desc_iterator_next(at)) break;
