@@ -15,11 +15,15 @@ static const cli_extra_t flags[] = {
 
 enum { LINES_MAX = 4096, RANKS_MAX = 1024 };
 
+/* What comes so often that it is thinned; of `stride` lines of each kind one is kept. */
+enum { RECORDS, EVALUATIONS, THINNED };
+
 typedef struct {
-  json_t *lines;         /* records and events in their order */
-  json_t *last;          /* the newest record, if it was left out */
-  json_t *timeline;      /* the newest one: the others are alike */
-  int64_t count, stride; /* of `stride` records one is kept */
+  json_t *lines;    /* records and events in their order */
+  json_t *last;     /* the newest record, if it was left out */
+  json_t *best;     /* the newest evaluation that was the best so far, borrowed: it stays */
+  json_t *timeline; /* the newest one: the others are alike */
+  int64_t count[THINNED], stride;
 } series_t;
 
 typedef struct {
@@ -31,20 +35,22 @@ static bool is_kind(const json_t *line, const char *which) {
   return kind && !strcmp(kind, which);
 }
 
-static bool is_record(const json_t *line) {
-  return is_kind(line, "record");
+static int thinned(const json_t *line) {
+  return is_kind(line, "record") ? RECORDS : is_kind(line, "evaluation") ? EVALUATIONS : THINNED;
 }
 
-/* Every second record goes; the last one before an event stays, because sums end there. */
+/* Every second one goes. The last record before an event stays, because sums end there, and the best evaluation. */
 static void thin(series_t *s) {
   json_t *kept = json_array();
-  bool odd = false;
-  for (size_t i = 0; kept && i < json_array_size(s->lines); i++) {
+  bool odd[THINNED] = {false};
+  int next = THINNED; /* what follows the line, but for evaluations */
+  for (size_t i = json_array_size(s->lines); kept && i-- > 0;) {
     json_t *line = json_array_get(s->lines, i);
-    const json_t *next = json_array_get(s->lines, i + 1);
-    bool may_go = is_record(line) && next && is_record(next);
-    odd = may_go && !odd;
-    if (!odd) json_array_append(kept, line);
+    const int kind = thinned(line);
+    const bool may_go = kind == RECORDS ? next == RECORDS : kind == EVALUATIONS && line != s->best;
+    if (kind != EVALUATIONS) next = kind;
+    if (kind < THINNED) odd[kind] = may_go && !odd[kind];
+    if (kind == THINNED || !odd[kind]) json_array_insert(kept, 0, line);
   }
   if (!kept) return;
   json_decref(s->lines);
@@ -63,10 +69,15 @@ static void take(void *user, int rank, const json_t *line) {
     s->timeline = json_incref(own);
     return;
   }
-  bool left_out = is_record(line) && s->count++ % s->stride != 0;
-  if (!is_record(line) && s->last) json_array_append(s->lines, s->last);
-  json_decref(s->last);
-  s->last = left_out ? json_incref(own) : NULL;
+  const int kind = thinned(line);
+  const bool best = kind == EVALUATIONS && json_is_true(json_object_get(line, "best"));
+  const bool left_out = kind < THINNED && !best && s->count[kind]++ % s->stride != 0;
+  if (best) s->best = own;
+  if (kind == THINNED && s->last) json_array_append(s->lines, s->last);
+  if (kind != EVALUATIONS) {
+    json_decref(s->last);
+    s->last = left_out ? json_incref(own) : NULL;
+  }
   if (!left_out) json_array_append(s->lines, own);
   if (json_array_size(s->lines) > LINES_MAX) thin(s);
 }

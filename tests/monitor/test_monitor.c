@@ -202,6 +202,51 @@ static void a_tensorboard_file_is_read_back(void **state) {
   ls_free(names);
 }
 
+/* An evaluation was drawn again at every later record, so the curve stood still between evaluations. */
+static void an_evaluation_is_one_point_at_its_own_step(void **state) {
+  (void)state;
+  static const struct { double step, val_step; } records[] = {{3, NAN}, {5, 4}, {6, 4}, {9, 8}};
+  static const struct {
+    int64_t step;
+    bool validation;
+  } events[] = {{0, false}, {3, false}, {4, true}, {5, false}, {6, false}, {8, true}, {9, false}};
+  const ls_monitor_config_t config = {.dir = dir};
+  void *sink;
+  assert_int_equal(ls_sink_tensorboard.open(NULL, &config, &one_rank, &sink), LS_OK);
+  for (int i = 0; i < LS_COUNT(records); i++) {
+    ls_monitor_sample_t s;
+    ls_record_clear(&ls_monitor_sample_record, &s);
+    s.step = records[i].step;
+    s.lr = 0.5;
+    s.val_step = records[i].val_step;
+    if (isfinite(s.val_step)) s.val_loss = s.val_f1 = 1 / s.val_step;
+    assert_true(ls_sink_tensorboard.put(sink, &s));
+  }
+  ls_sink_tensorboard.close(sink);
+  char **names, tag[64];
+  int count, found = -1;
+  assert_int_equal(ls_dir_list(NULL, dir, &names, &count), LS_OK);
+  for (int i = 0; i < count; i++)
+    if (strstr(names[i], "tfevents")) found = i;
+  assert_true(found >= 0);
+  size_t size_bytes;
+  char *bytes = read_file(names[found], &size_bytes);
+  const uint8_t *at = (const uint8_t *)bytes;
+  for (int i = 0; i < LS_COUNT(events); i++) {
+    event_t e = {0};
+    const uint64_t size = fixed(at, 8);
+    read_message(at + 12, at + 12 + size, 0, &e, tag);
+    assert_int_equal(e.step, events[i].step);
+    assert_int_equal(strstr(e.tags, "validation/loss ") && strstr(e.tags, "validation/f1 "),
+                     events[i].validation);
+    assert_int_equal(strstr(e.tags, "train/learning_rate ") != NULL, i > 0 && !events[i].validation);
+    at += 16 + size;
+  }
+  assert_ptr_equal(at, (const uint8_t *)bytes + size_bytes);
+  ls_free(bytes);
+  ls_free(names);
+}
+
 /* RFC 3720, B.4, with TensorFlow's mask. */
 static void crc32c_has_the_values_of_the_standard(void **state) {
   (void)state;
@@ -821,6 +866,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_DIR(a_log_goes_on_behind_a_torn_line_of_an_earlier_run),
       IN_DIR(a_tensorboard_file_is_read_back),
+      IN_DIR(an_evaluation_is_one_point_at_its_own_step),
       cmocka_unit_test(crc32c_has_the_values_of_the_standard),
       IN_DIR(a_csv_file_has_one_header_and_refuses_other_columns),
       cmocka_unit_test(metrics_keep_the_rules_of_prometheus),

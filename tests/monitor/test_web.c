@@ -29,6 +29,12 @@ static void begin(ls_history_t *h, int rank, double t, json_t *resumed_from) {
   json_decref(line);
 }
 
+static void evaluate(ls_history_t *h, double t, double loss) {
+  json_t *line = json_pack("{s:s, s:f, s:i, s:f}", "kind", "evaluation", "t", t, "rank", 0, "val_loss", loss);
+  ls_history_take(h, 0, line);
+  json_decref(line);
+}
+
 static json_t *parsed(char *text) {
   assert_non_null(text);
   json_t *json = json_loads(text, 0, NULL);
@@ -80,6 +86,47 @@ static void a_reader_gets_what_it_has_missed_and_no_more(void **state) {
   json_decref(said);
   ls_history_end(h);
   assert_null(ls_history_news(h, id, 1000));
+  ls_history_destroy(h);
+}
+
+/* Each evaluation once, at its own time and not among the events; of very many the newest are all there. */
+static void evaluations_are_points_of_their_own(void **state) {
+  (void)state;
+  enum { MANY = 5000, KEPT = 2048 };
+  ls_history_t *h;
+  char id[LS_HISTORY_ID_BYTES] = "";
+  assert_int_equal(ls_history_create(NULL, &h), LS_OK);
+  begin(h, 0, 1, json_null());
+  evaluate(h, 1.5, 4);
+  add(h, 0, 2, 3);
+  json_t *said = news(h, id);
+  assert_int_equal(json_array_size(json_object_get(said, "evaluations")), 1);
+  assert_int_equal(json_array_size(json_object_get(said, "events")), 1);
+  json_decref(said);
+  evaluate(h, 3, 2);
+  said = news(h, id);
+  const json_t *point = json_array_get(json_object_get(said, "evaluations"), 0);
+  assert_int_equal(json_array_size(json_object_get(said, "evaluations")), 1);
+  assert_true(json_number_value(json_object_get(point, "t")) == 3 &&
+              json_number_value(json_object_get(point, "val_loss")) == 2);
+  json_decref(said);
+  begin(h, 0, 4, json_integer(2)); /* resumed */
+  for (int i = 0; i < MANY; i++)
+    evaluate(h, 5 + i, i);
+  id[0] = '\0';
+  said = news(h, id);
+  const json_t *all = json_object_get(said, "evaluations");
+  const int count = (int)json_array_size(all);
+  assert_in_range(count, KEPT / 2, KEPT);
+  assert_true(json_number_value(json_object_get(json_array_get(all, 0), "val_loss")) == 4);
+  for (int i = 1; i <= KEPT / 4; i++)
+    assert_true(json_number_value(json_object_get(json_array_get(all, (size_t)(count - i)), "val_loss")) ==
+                MANY - i);
+  json_decref(said);
+  begin(h, 0, MANY + 10, json_null());
+  said = news(h, id);
+  assert_int_equal(json_array_size(json_object_get(said, "evaluations")), 0);
+  json_decref(said);
   ls_history_destroy(h);
 }
 
@@ -343,6 +390,7 @@ static void half_sent_requests_of_strangers_keep_nobody_out(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(evaluations_are_points_of_their_own),
       cmocka_unit_test(a_reader_gets_what_it_has_missed_and_no_more),
       cmocka_unit_test(a_new_run_forgets_the_old_one_and_a_resumed_one_does_not),
       cmocka_unit_test(a_day_is_thinned_without_losing_a_peak),

@@ -6,7 +6,7 @@ set -eu
 cat >"$work/c.yaml" <<Y
 model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}
 data: {kind: synthetic, samples: 64, validation: 0.25}
-train: {batch: 16, steps: 200, checkpoint: {dir: $work/run}}
+train: {batch: 16, steps: 200, metrics: [r2, mae], checkpoint: {dir: $work/run}}
 parallel: {backend: cpu, threads: 1}
 Y
 seen="$work/seen"
@@ -19,9 +19,15 @@ watched="--set monitor.dir=$seen --set monitor.every_s=0.01 --set monitor.sinks=
 "$program" train "$work/c.yaml" --quiet --resume --set train.steps=300 $watched >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
 has_lines() { [ "$(grep -c running, "$work/lines")" -ge "$1" ]; }
 # Records and alerts come when their time has passed, wherever the run is then: between all others, and after its end.
-kinds() { sed -n 's/^{"kind":"\(start\|save\|end\)".*/\1/p' "$1" | tr '\n' ' '; }
+kinds() { sed -n 's/^{"kind":"\(start\|save\|end\)".*/\1/p' "$1" | uniq | tr '\n' ' '; }
 last_record() { grep '^{"kind":"record"' "$1" | tail -1; }
 [ "$(kinds "$seen/events.jsonl")" = "start save end start save end " ] || fail "kinds of lines: $(kinds "$seen/events.jsonl")"
+# every figure of every evaluation, in the log and in the run's directory, is that of the step at which it was measured
+grep -q '"kind":"evaluation",.*"step":300,.*"val_r2":.*"val_mae":.*"val_mae.2":' "$seen/events.jsonl" || fail "no figures: $(grep evaluation\" "$seen/events.jsonl" | tail -1)"
+[ "$(grep -c . "$work/run/history.jsonl")" = 102 ] || fail "not before training, after each of 100 epochs and at step 200: $(cat "$work/run/history.jsonl")"
+tail -1 "$work/run/history.jsonl" | grep -q '"step":300,"epoch":100.0,' || fail "$(tail -1 "$work/run/history.jsonl")"
+head -1 "$seen/samples.csv" | grep -q ',val_step,.*,val_r2,val_mae,' || fail "samples.csv: $(head -1 "$seen/samples.csv")"
+grep -q '^lockstep_validation_step{rank="0"} 300$' "$seen/metrics.prom" || fail "$(grep valid "$seen/metrics.prom")"
 grep -q '"kind":"alert".*"alert":"restart","status":"raised"' "$seen/events.jsonl" || fail "a restart is no alert"
 grep -q '^{"kind":"timeline",.*"step":9,.*"tasks":\[\["' "$seen/events.jsonl" || fail "no timeline: $(grep timeline "$seen/events.jsonl" | cut -c1-300)"
 last_record "$seen/events.jsonl" | grep -q '"step":300,"total_steps":300,"loss":' || fail "the last record: $(tail -3 "$seen/events.jsonl")"
@@ -48,7 +54,7 @@ grep -q ' rank 0 save  step 300  path ' "$work/out" || fail "no event: $(cat "$w
 if grep -q "$(printf '\033')" "$work/out"; then fail "escapes where there is no terminal"; fi
 # whole numbers of events were rounded to six digits
 mkdir "$work/long"
-sed 's/"total_steps":300/"total_steps":12345678/' "$seen/events.jsonl" >"$work/long/events.jsonl"
+sed 's/"total_steps":200/"total_steps":12345678/' "$seen/events.jsonl" | head -3 >"$work/long/events.jsonl"
 "$program" monitor "$work/long" --once | grep -q ' rank 0 start .* total_steps 12345678 ' || fail "monitor rounds: $("$program" monitor "$work/long" --once)"
 "$program" monitor "$seen" >"$work/followed" || fail "monitor of a run that has ended"
 cmp -s "$work/out" "$work/followed" || fail "monitor of a run that has ended: $(cat "$work/followed")"
@@ -81,6 +87,12 @@ if command -v python3 >/dev/null 2>&1; then
   "$program" report "$seen" --output "$work/report.html" >"$work/out" 2>"$work/err" || fail "report: $(cat "$work/err")"
   grep -q "<title>lockstep run: $seen</title>" "$work/report.html" || fail "the report's title"
   grep -q '<dt>restarts</dt><dd>1</dd>' "$work/report.html" || fail "the report's restarts"
+  grep -q '<dt>best evaluation</dt><dd>[0-9.]* at step' "$work/report.html" || fail "the report's best evaluation"
+  for figure in r2 mae 'mae, 2'; do
+    grep -q "<strong>Validation $figure</strong>" "$work/report.html" || fail "the report has no $figure"
+  done
+  # an evaluation is a point at its step: the curve stood still between two of them, and began at a later step
+  [ "$(grep -c '<circle class="c1" cx=.*<title>step [0-9,]*: ' "$work/report.html")" -ge 100 ] || fail "the report has no points of evaluations"
   # it was exit code 7, and a message that named the report tool
   expect 4 "^lockstep: error: $work/bad: the event logs have no line of a training" report "$work/bad"
 fi

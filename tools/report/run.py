@@ -9,15 +9,16 @@ import time
 import plot
 import text
 from blocks import Report
-from document import NAN, at, divide, isfinite, most, number, objects, word
+from document import NAN, as_number, at, divide, isfinite, most, number, objects, word
 
 PARTS = ("input", "forward", "backward", "exposed_comm", "optimizer", "rest")
 POINTS = 600  # of a curve
+EVALUATIONS = 40  # rows of their table
 
 
 class Life:
     def __init__(self, start):
-        self.start, self.records, self.end, self.saves = start, [], None, []
+        self.start, self.records, self.end, self.saves, self.evaluations = start, [], None, [], []
 
     def last(self, name):
         """The newest known value."""
@@ -56,6 +57,8 @@ def lives_of(rank):
             lives[-1].end = line
         elif kind == "save":
             lives[-1].saves.append(line)
+        elif kind == "evaluation":
+            lives[-1].evaluations.append(line)
         elif kind.startswith("alert"):
             alerts.append(line)
     return lives, alerts
@@ -150,6 +153,24 @@ def energy(ranks):
     return sum(known) if known else NAN
 
 
+def best_of(lives):
+    return next((line for line in reversed(evaluated(lives)) if at(line, "best") is True), None)
+
+
+def exactly(value):
+    """As the program writes it."""
+    return f"{value:.6g}" if isfinite(value) else ""
+
+
+def best_words(lives):
+    best = best_of(lives)
+    if best is None:
+        return ""
+    accuracy = text.percent(100 * number(best, "val_accuracy"), 2)
+    return (f"{exactly(number(best, 'val_loss'))}{', ' + accuracy if accuracy else ''} at step {text.count(number(best, 'step'))}, "
+            f"epoch {number(best, 'epoch'):.4g}")
+
+
 def facts(ranks):
     lives = ranks[0][1]
     start, median = lives[-1].start, usual_us(lives)
@@ -167,6 +188,7 @@ def facts(ranks):
              ("loss", text.digits(lives[-1].last("loss_mean"))),
              ("validation loss", text.digits(lives[-1].last("val_loss"))),
              ("validation accuracy", text.percent(100 * lives[-1].last("val_accuracy"), 2)),
+             ("best evaluation", best_words(lives)),
              ("samples/s", text.digits(lives[-1].last("samples_per_s"))),
              ("time of a step, median", text.time(median)),
              ("predicted by the plan", f"{text.time(predicted)}, {text.percent(100 * predicted / median - 100, 1, True)}"
@@ -182,9 +204,34 @@ def series(lives, name, x):
     return [point for point in found if all(map(isfinite, point))]
 
 
-def curve(lines, x_name, y_name, from_zero=False, whole=True):
-    """One plane with a line for each (name, points); "" where there is no line of two points."""
-    lines = [(name, points) for name, points in lines if len(points) > 1]
+def evaluated(lives):
+    """The evaluations that the run has kept, in the order of their steps."""
+    found = []
+    for life in lives:
+        found = [line for line in found if not number(line, "step") >= life.from_step()] + life.evaluations
+    return found
+
+
+def measured(lives, name, scale=1.0):
+    found = [(number(line, "step"), scale * as_number(line.get(name))) for line in evaluated(lives)]
+    return [point for point in found if all(map(isfinite, point))]
+
+
+def figures(lives):
+    """What evaluations have beside loss and accuracy."""
+    usual = ("val_loss", "val_accuracy")
+    return list(dict.fromkeys(name for line in evaluated(lives) for name in line
+                              if name.startswith("val_") and name not in usual))
+
+
+def figure_words(name):
+    return name[len("val_"):].replace(".", ", ")
+
+
+def curve(lines, x_name, y_name, from_zero=False, whole=True, points_of=()):
+    """One plane with a line for each (name, points); "" where there is no line of two points. Those of points_of were
+    measured at these places alone: they are dots with a thin line."""
+    lines = [(name, points) for name, points in lines if len(points) > 1 or (points and name in points_of)]
     x, y = plot.Axis(whole=whole), plot.Axis()
     for _, points in lines:
         x.widen(*(at for at, _ in points))
@@ -195,8 +242,12 @@ def curve(lines, x_name, y_name, from_zero=False, whole=True):
     drawn, keys = [], []
     for i, (name, points) in enumerate(lines):
         every = max(1, -(-len(points) // POINTS))
-        drawn.append(plot.line(x, y, points[::every] + points[-1:], plot.colour(i)))
-        keys.append(("line", plot.colour(i), name))
+        shown = points[::every] + points[-1:]
+        drawn.append(plot.line(x, y, shown, plot.colour(i) + (" thin" if name in points_of else "")))
+        if name in points_of:
+            drawn += [plot.dot(x, y, at, value, plot.colour(i), False, f"{x_name} {text.count(at)}: {text.digits(value)}")
+                      for at, value in shown]
+        keys.append(("dot" if name in points_of else "line", plot.colour(i), name))
     return plot.plane(x, y, x_name, y_name, drawn) + (plot.legend(keys) if len(lines) > 1 else "")
 
 
@@ -209,11 +260,12 @@ def of_ranks(ranks, name, scale=1.0):
 def charts(r, ranks):
     lives = ranks[0][1]
     r.heading(2, "Curves")
-    r.chart("Loss", "Mean of the steps between two records; the newest validation loss.",
-            curve([("training", series(lives, "loss_mean", "step")), ("validation", series(lives, "val_loss", "step"))],
-                  "step", "loss"))
-    r.chart("Validation accuracy", "", curve([("", [(s, 100 * v) for s, v in series(lives, "val_accuracy", "step")])],
-                                             "step", "%"))
+    r.chart("Loss", "Training: mean of the steps between two records. Validation: the evaluations.",
+            curve([("training", series(lives, "loss_mean", "step")), ("validation", measured(lives, "val_loss"))],
+                  "step", "loss", points_of=("validation",)))
+    for title, name, unit, scale in [("Validation accuracy", "val_accuracy", "%", 100.0)] + \
+            [(f"Validation {figure_words(name)}", name, figure_words(name), 1.0) for name in figures(lives)]:
+        r.chart(title, "", curve([("", measured(lives, name, scale))], "step", unit, points_of=("",)))
     r.chart("Learning rate", "", curve([("", series(lives, "lr", "step"))], "step", "learning rate"))
     r.heading(2, "Speed")
     r.chart("Time of a step", "", curve([("", series(lives, "step_time_us", "step"))], "step", "us", True))
@@ -227,6 +279,20 @@ def charts(r, ranks):
                                      ("Processors in use", "processors", "cpu_ratio", 1.0),
                                      ("Resident memory", "MB", "memory_bytes", 1e-6)):
         r.chart(title, "", curve(of_ranks(ranks, name, scale), "minutes", unit, True, whole=False))
+
+
+def evaluations(r, lives):
+    rows, best = evaluated(lives), best_of(lives)
+    r.heading(2, "Evaluations")
+    if len(rows) > EVALUATIONS:
+        r.text(f"The last {EVALUATIONS} of {len(rows)}, and the best.")
+    shown = [line for i, line in enumerate(rows) if i >= len(rows) - EVALUATIONS or line is best]
+    r.table([("step", "h", lambda e: text.count(number(e, "step"))), ("epoch", "n", lambda e: f"{number(e, 'epoch'):.4g}"),
+             ("training loss", "n", lambda e: exactly(number(e, "train_loss"))),
+             ("validation loss", "n", lambda e: exactly(number(e, "val_loss"))),
+             ("accuracy", "n", lambda e: text.percent(100 * number(e, "val_accuracy"), 2))] +
+            [(figure_words(name), "n", lambda e, name=name: exactly(as_number(e.get(name)))) for name in figures(lives)] +
+            [("", "t", lambda e: "best" if e is best else "")], shown)
 
 
 def timeline(r, line, rank):
@@ -331,6 +397,7 @@ def report_of(document):
     r = Report()
     r.add("facts", items=facts(ranks))
     charts(r, ranks)
+    evaluations(r, ranks[0][1])
     for number_of_rank, line in timelines[:1]:
         timeline(r, line, number_of_rank)
     predictions(r, ranks)

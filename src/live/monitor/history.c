@@ -13,12 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What curves are drawn of. */
-static const char *const columns[] = {
-    "step",         "loss_mean",     "val_loss",  "val_accuracy", "grad_norm",         "lr",
-    "step_time_us", "samples_per_s", "input_us",  "forward_us",   "backward_us",       "exposed_comm_us",
-    "optimizer_us", "rest_us",       "cpu_ratio", "gpu_ratio",    "gpu_temperature_c", "gpu_power_w"};
-enum { COLUMNS = LS_COUNT(columns), EVENTS_MAX = 200, ROWS_MAX = 1 << 18, NEWS_ROWS_MAX = 2000 };
+/* What curves are drawn of. Evaluations are points of their own. */
+static const char *const columns[] = {"step",         "loss_mean",       "grad_norm",         "lr",
+                                      "step_time_us", "samples_per_s",   "input_us",          "forward_us",
+                                      "backward_us",  "exposed_comm_us", "optimizer_us",      "rest_us",
+                                      "cpu_ratio",    "gpu_ratio",       "gpu_temperature_c", "gpu_power_w"};
+enum {
+  COLUMNS = LS_COUNT(columns),
+  EVENTS_MAX = 200,
+  EVALUATIONS_MAX = 2048,
+  ROWS_MAX = 1 << 18,
+  NEWS_ROWS_MAX = 2000
+};
 
 typedef struct {
   double t;
@@ -49,6 +55,8 @@ struct ls_history {
   int64_t number; /* of the newest line */
   rank_t *rank;   /* in the order of ranks */
   int count;
+  kept_t evaluation[EVALUATIONS_MAX]; /* oldest first */
+  int evaluations;
   kept_t event[EVENTS_MAX]; /* a ring */
   int64_t events;
   kept_t now;
@@ -77,6 +85,12 @@ static void forget(rank_t *r) {
   r->count = 0;
 }
 
+static void forget_evaluations(ls_history_t *h) {
+  for (int i = 0; i < h->evaluations; i++)
+    json_decref(h->evaluation[i].line);
+  h->evaluations = 0;
+}
+
 void ls_history_destroy(ls_history_t *h) {
   if (!h) return;
   for (int i = 0; i < h->count; i++) {
@@ -85,6 +99,7 @@ void ls_history_destroy(ls_history_t *h) {
   }
   for (int i = 0; i < EVENTS_MAX; i++)
     json_decref(h->event[i].line);
+  forget_evaluations(h);
   json_decref(h->now.line);
   free(h->rank);
   pthread_cond_destroy(&h->changed);
@@ -124,6 +139,18 @@ static void thin(rank_t *r) {
   r->count = kept;
 }
 
+/* Of very many every second older one goes. */
+static void add_evaluation(ls_history_t *h, json_t *line) {
+  int kept = 0;
+  for (int i = 0; h->evaluations == EVALUATIONS_MAX && i < EVALUATIONS_MAX; i++)
+    if (i % 2 == 0 || i >= EVALUATIONS_MAX / 2)
+      h->evaluation[kept++] = h->evaluation[i];
+    else
+      json_decref(h->evaluation[i].line);
+  if (kept > 0) h->evaluations = kept;
+  h->evaluation[h->evaluations++] = (kept_t){json_incref(line), h->number};
+}
+
 static void add_row(ls_history_t *h, rank_t *r, const json_t *line) {
   if (r->count == ROWS_MAX) thin(r);
   if (r->count == r->capacity) {
@@ -152,14 +179,19 @@ void ls_history_take(ls_history_t *h, int rank, const json_t *line) {
   pthread_mutex_lock(&h->lock);
   h->number++;
   rank_t *r = find_or_add(h, rank);
-  if (r && which == START && !json_is_number(json_object_get(line, "resumed_from"))) forget(r);
+  if (r && which == START && !json_is_number(json_object_get(line, "resumed_from"))) {
+    forget(r);
+    if (rank == 0) forget_evaluations(h);
+  }
   if (r && which == START) {
     json_decref(r->kept[END].line);
     r->kept[END] = (kept_t){NULL, h->number};
   }
   if (r && which == RECORD) add_row(h, r, line);
   if (r && which < KINDS) keep(h, &r->kept[which], own);
-  if (which != RECORD && which != TIMELINE) keep(h, &h->event[h->events++ % EVENTS_MAX], own);
+  const bool evaluation = !strcmp(kind, "evaluation");
+  if (evaluation) add_evaluation(h, own);
+  if (which != RECORD && which != TIMELINE && !evaluation) keep(h, &h->event[h->events++ % EVENTS_MAX], own);
   pthread_mutex_unlock(&h->lock);
 }
 
@@ -246,6 +278,13 @@ static void put_kept(FILE *to, const ls_history_t *h, int64_t since) {
         put_json(to, r->kept[k].line);
       }
     fputc('}', to);
+  }
+  fputs("],\"evaluations\":[", to);
+  first = true;
+  for (int i = 0; i < h->evaluations; i++) {
+    if (h->evaluation[i].number <= since) continue;
+    put_next(to, &first);
+    put_json(to, h->evaluation[i].line);
   }
   fputs("],\"events\":[", to);
   first = true;

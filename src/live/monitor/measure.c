@@ -59,6 +59,18 @@ static void take_parts(const ls_measure_t *m, const ls_monitor_state_t *now, ls_
   }
 }
 
+static void take_validation(const ls_monitor_state_t *now, ls_monitor_sample_t *s) {
+  if (isnan(now->val_loss)) return;
+  s->val_step = (double)now->val_step;
+  s->val_loss = now->val_loss;
+  s->val_accuracy = now->val_accuracy;
+  s->val_perplexity = now->val_perplexity;
+  s->val_top5 = now->val_top5;
+  s->val_f1 = now->val_f1;
+  s->val_r2 = now->val_r2;
+  s->val_mae = now->val_mae;
+}
+
 void ls_measure_steps(ls_measure_t *m, const ls_monitor_state_t *now, int64_t now_ns,
                       ls_monitor_sample_t *s) {
   const int64_t steps = now->steps - m->state.steps, ns = now->step_ns - m->state.step_ns;
@@ -82,8 +94,7 @@ void ls_measure_steps(ls_measure_t *m, const ls_monitor_state_t *now, int64_t no
     if (now->loss_scale > 0) s->loss_scale = now->loss_scale;
     /* a loss scale that is still too large for fp16 is no fault of the run */
     s->nonfinite = !isfinite(now->loss) || (!isfinite(now->grad_norm) && now->loss_scale <= 1);
-    s->val_loss = now->val_loss;
-    s->val_accuracy = now->val_accuracy;
+    take_validation(now, s);
   }
   if (losses > 0) s->loss_mean = (now->loss_sum - m->state.loss_sum) / (double)losses;
   if (steps > 0 && ns > 0) {

@@ -66,8 +66,9 @@ typedef struct {
   int64_t losses; /* applied steps, and the sum of their losses */
   double loss_sum;
   double loss, grad_norm, lr;
-  double loss_scale;             /* of fp16; 0 = none */
-  double val_loss, val_accuracy; /* NaN = none */
+  double loss_scale; /* of fp16; 0 = none */
+  int64_t val_step;  /* of the newest evaluation, as the next ones; NaN = none */
+  double val_loss, val_accuracy, val_perplexity, val_top5, val_f1, val_r2, val_mae;
 } ls_monitor_state_t;
 static_assert(sizeof(ls_monitor_state_t) <= LS_SHOWN_WORDS * sizeof(uint64_t),
               "the state fits into the block");

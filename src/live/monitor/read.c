@@ -128,7 +128,8 @@ static double time_of(const json_t *line) {
 }
 
 static void take_event(ls_viewer_t *v, ls_viewer_rank_t *r, const char *kind, json_t *line) {
-  if (!strcmp(kind, "timeline")) return; /* long, and nothing to read */
+  if (!strcmp(kind, "timeline") || !strcmp(kind, "evaluation"))
+    return; /* long, and nothing to read; in the records */
   if (!strcmp(kind, "start")) {
     keep(&r->start, line);
     keep(&r->end, NULL);

@@ -30,6 +30,17 @@ typedef enum { LS_METRIC_NONE, LS_METRIC_GAUGE, LS_METRIC_COUNTER } ls_metric_ki
   X(RUN, val_loss, GAUGE, "lockstep_validation_loss", NULL, 1, "validation/loss", "Newest validation loss.") \
   X(RUN, val_accuracy, GAUGE, "lockstep_validation_accuracy_ratio", NULL, 1, "validation/accuracy",          \
     "Newest validation accuracy, from 0 to 1.")                                                              \
+  X(RUN, val_step, GAUGE, "lockstep_validation_step", NULL, 1, NULL, "Steps done before that evaluation.")   \
+  X(RUN, val_perplexity, GAUGE, "lockstep_validation_perplexity", NULL, 1, "validation/perplexity",          \
+    "Its perplexity.")                                                                                       \
+  X(RUN, val_top5, GAUGE, "lockstep_validation_top5_ratio", NULL, 1, "validation/top5",                      \
+    "Its top5, from 0 to 1, if train.metrics names it.")                                                     \
+  X(RUN, val_f1, GAUGE, "lockstep_validation_f1_ratio", NULL, 1, "validation/f1",                            \
+    "Its f1, if train.metrics names it.")                                                                    \
+  X(RUN, val_r2, GAUGE, "lockstep_validation_r2_ratio", NULL, 1, "validation/r2",                            \
+    "Its r2, if train.metrics names it.")                                                                    \
+  X(RUN, val_mae, GAUGE, "lockstep_validation_absolute_error", NULL, 1, "validation/mae",                    \
+    "Its mae, if train.metrics names it.")                                                                   \
   X(RUN, nonfinite, NONE, NULL, NULL, 1, NULL, "1 if the newest loss or gradient norm is not finite.")       \
   X(RUN, loss_scale, GAUGE, "lockstep_train_fp16_loss_scale", NULL, 1, "train/loss_scale",                   \
     "With precision fp16: by what the newest step's loss was multiplied.")                                   \

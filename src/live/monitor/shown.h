@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { LS_SHOWN_WORDS = 24 };
+enum { LS_SHOWN_WORDS = 32 };
 
 typedef struct {
   _Alignas(64) _Atomic uint64_t turn; /* odd while the block is written */

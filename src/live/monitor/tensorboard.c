@@ -86,7 +86,8 @@ static void put_scalar(message_t *summary, const char *tag, double value) {
 
 typedef struct {
   int fd;
-  int64_t step; /* of the newest record */
+  int64_t step;    /* of the newest record */
+  double val_step; /* of the newest evaluation that was drawn; NaN: none */
 } tensorboard_t;
 
 static void put_time(message_t *event, double t) {
@@ -126,6 +127,7 @@ static ls_status_t open_file(ls_ctx_t *ctx, const ls_monitor_config_t *config, c
   double now = now_s();
   snprintf(path, sizeof path, "%s/events.out.tfevents.%.0f.%s.%ld.lockstep", config->dir, now, host,
            (long)getpid());
+  t->val_step = NAN;
   t->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   put_time(&event, now);
   put_string(&event, EVENT_VERSION, version, strlen(version));
@@ -139,22 +141,35 @@ static ls_status_t open_file(ls_ctx_t *ctx, const ls_monitor_config_t *config, c
   return status;
 }
 
-/* A record without a new step would draw a point over the last one. */
-static bool put_sample(void *state, const ls_monitor_sample_t *s) {
-  tensorboard_t *t = state;
+/* The curves of validation, or all others, at their step. */
+static bool put_curves(const tensorboard_t *t, const ls_monitor_sample_t *s, bool validation, double step) {
+  static const char prefix[] = "validation/";
   uint8_t memory[2][EVENT_BYTES / 2];
   message_t event = {0, sizeof memory[0], memory[0]}, summary = {0, sizeof memory[1], memory[1]};
-  if (!(s->step > (double)t->step)) return true;
   for (int i = 0; i < LS_METRIC_COUNT; i++) {
+    const char *tag = ls_metrics[i].tag;
     double value = ls_metric_value(&ls_metrics[i], s);
-    if (ls_metrics[i].tag && isfinite(value)) put_scalar(&summary, ls_metrics[i].tag, value);
+    if (!tag || !isfinite(value) || (strncmp(tag, prefix, sizeof prefix - 1) == 0) != validation) continue;
+    put_scalar(&summary, tag, value);
   }
-  t->step = (int64_t)s->step;
   put_time(&event, s->t);
   put_key(&event, EVENT_STEP, VARINT);
-  put_varint(&event, (uint64_t)t->step);
+  put_varint(&event, (uint64_t)step);
   put_string(&event, EVENT_SUMMARY, summary.bytes, summary.used);
   return write_record(t->fd, &event);
+}
+
+/* A record without a new step would draw a point over the last one; an evaluation is a point at its own step, once. */
+static bool put_sample(void *state, const ls_monitor_sample_t *s) {
+  tensorboard_t *t = state;
+  bool put = true;
+  if (isfinite(s->val_step) && s->val_step != t->val_step) {
+    t->val_step = s->val_step;
+    put = put_curves(t, s, true, s->val_step);
+  }
+  if (!put || !(s->step > (double)t->step)) return put;
+  t->step = (int64_t)s->step;
+  return put_curves(t, s, false, s->step);
 }
 
 static void close_file(void *state) {

@@ -5,7 +5,7 @@ const $ = (id) => document.getElementById(id);
 const PARTS = ['input', 'forward', 'backward', 'exposed_comm', 'optimizer', 'rest'];
 const CAUSES = ['input', 'heat', 'clock', 'other load', 'own work', 'slower processor'];
 const PHASES = ['input', 'forward', 'backward', 'communication', 'optimizer', 'rest'];
-const state = { ranks: new Map(), columns: [], curves: new Map(), events: [], now: {}, rank: 0, range: 0, log: false, paused: false, added: 0 };
+const state = { ranks: new Map(), columns: [], curves: new Map(), events: [], evaluations: [], now: {}, rank: 0, range: 0, log: false, paused: false, added: 0 };
 const uplot = window.uPlot && !location.search.includes('plain');
 $('plain').textContent = uplot ? '' : 'Curves are drawn plainly: this build has no uPlot.';
 
@@ -76,7 +76,7 @@ class Plain {
     c.textAlign = 'right';
     c.fillText(tick(x1, x1 - x0), width - 4, height - 4);
     this.lines.forEach((line, i) => {
-      c.strokeStyle = line.stroke, c.lineWidth = 2, c.setLineDash(line.dash || []);
+      c.strokeStyle = c.fillStyle = line.stroke, c.lineWidth = line.measured ? 1 : 2, c.setLineDash(line.dash || []);
       c.beginPath();
       let down = false;
       data[0].forEach((t, k) => {
@@ -84,6 +84,7 @@ class Plain {
         if (!Number.isFinite(v)) return;
         if (down) c.lineTo(x(t), y(v)); else c.moveTo(x(t), y(v));
         down = true;
+        if (line.measured) c.fillRect(x(t) - 3, y(v) - 3, 6, 6);
       });
       c.stroke();
     });
@@ -99,7 +100,8 @@ function makeUplot(box, lines, options) {
     scales: { y: { distr: options.log ? 3 : 1, range: options.zero && !options.log ? (u, low, high) => [Math.min(0, low), high > 0 ? 1.05 * high : 1] : undefined } },
     axes: [{ ...axis, space: 90, size: 34, values: (u, ticks) => ticks.map((t) => tick(t, u.scales.x.max - u.scales.x.min)) }, { ...axis, size: axisSize, values: (u, ticks) => ticks.map((v) => (v === null ? '' : digits(v, 3))) }],
     series: [{ value: (u, t) => (t === null ? '' : clock(t)) },
-      ...lines.map((line) => ({ ...line, width: 2, spanGaps: true, points: { show: false }, value: (u, v) => (v === null ? '' : digits(v, 5)) }))],
+      ...lines.map((line) => ({ ...line, width: line.measured ? 1 : 2, spanGaps: true, points: { show: !!line.measured, size: 6, fill: line.stroke },
+        value: (u, v, at, k) => { const known = v ?? (line.measured && k !== null ? u.data[at].findLast((w, j) => j <= k && w !== null) : null); return known == null ? '' : digits(known, 5); } }))],
   }, [[]], box);
 }
 
@@ -112,11 +114,18 @@ const charts = {
 };
 
 function build(chart, id) {
-  const lines = chart.lines.map(([name, label], i) => ({ name, label, stroke: colour(`--c${i}`), dash: name === 'predicted' ? [6, 4] : undefined }));
+  const lines = chart.lines.map(([name, label], i) => ({ name, label, measured: name === 'val_loss', stroke: colour(`--c${i}`), dash: name === 'predicted' ? [6, 4] : undefined }));
   if (chart.drawn) chart.drawn.destroy();
   $(id).replaceChildren();
   chart.drawn = uplot ? makeUplot($(id), lines, chart.options()) : new Plain($(id), lines, chart.options());
   $(id).setAttribute('role', 'img');
+}
+
+// Evaluations are points between the records, each at its own time: the last column.
+function withEvaluations(t, columns, since) {
+  const found = state.evaluations.filter((e) => e.t >= since && Number.isFinite(e.val_loss));
+  const rows = [...t.map((at, i) => [at, i]), ...found.map((e) => [e.t, -1, e.val_loss])].sort((a, b) => a[0] - b[0]);
+  return [rows.map(([at]) => at), ...columns.map((values) => rows.map(([, i]) => (i < 0 ? null : values[i]))), rows.map(([, , v]) => v ?? null)];
 }
 
 function fill(chart, id) {
@@ -131,7 +140,8 @@ function fill(chart, id) {
     const values = curves.values[state.columns.indexOf(name)].slice(from);
     return name === 'gpu_ratio' ? values.map((v) => (v === null ? null : 100 * v)) : values;
   };
-  const data = [curves.t.slice(from), ...chart.lines.map(([name]) => column(name))];
+  const recorded = chart.lines.filter(([name]) => name !== 'val_loss').map(([name]) => column(name)), t = curves.t.slice(from);
+  const data = recorded.length < chart.lines.length ? withEvaluations(t, recorded, since) : [t, ...recorded];
   if (state.log) for (let i = 1; i < data.length; i++) data[i] = data[i].map((v) => (v > 0 ? v : null));
   chart.drawn.setData(data);
   if (uplot && chart.drawn.cursor.idx == null) chart.drawn.setLegend({ idx: data[0].length - 1 }); // the newest values
@@ -247,7 +257,7 @@ function words(event) {
   if (event.summary) return event.summary;
   const hidden = ['kind', 't', 'rank', 'version', 'pid', 'params', 'batch', 'every_s', 'precision', 'status'];
   return `rank ${event.rank} ${event.kind} ${Object.entries(event).filter(([k, v]) => !hidden.includes(k) && v !== null && typeof v !== 'object')
-    .map(([k, v]) => `${k} ${typeof v === 'number' ? digits(v, 6) : v}`).join('  ')}`;
+    .map(([k, v]) => `${k} ${Number.isInteger(v) ? whole(v) : typeof v === 'number' ? digits(v, 6) : v}`).join('  ')}`;
 }
 function drawEvents() {
   $('events').replaceChildren(...state.events.slice(-200).reverse().map((event) => {
@@ -296,26 +306,28 @@ $('timeline').onpointermove = (event) => {
 
 // ---- what comes in ----
 function take(news) {
-  if (news.fresh) state.ranks.clear(), state.events = [];
+  if (news.fresh) state.ranks.clear(), state.events = [], state.evaluations = [];
   if (news.columns) state.columns = news.columns;
   if (news.now) state.now = news.now;
   let again = news.fresh && state.curves.size > 0;
   for (const r of news.ranks) {
     const known = state.ranks.get(r.rank) || { rank: r.rank };
     if ('start' in r && !news.fresh) {
+      if (r.start.resumed_from === null && r.rank === 0) state.evaluations = [];
       if (r.start.resumed_from === null) state.curves.delete(r.rank), delete known.record, delete known.timeline, again = true;
       delete known.end;
     }
     if (r.record && known.record && !('start' in r)) r.record = { ...known.record, ...r.record }; // nothing new: the last is still true
     state.ranks.set(r.rank, Object.assign(known, r));
   }
+  state.evaluations.push(...news.evaluations);
   state.events.push(...news.events);
   state.events.sort((a, b) => a.t - b.t).splice(0, state.events.length - 200);
   if (again) return reload();
   const added = (news.rows || []).map(addRow).filter(Boolean).length;
   state.added += added;
   if (state.added > points()) return reload(); // the screen holds no more: thin it again
-  if (added) drawCurves();
+  if (added || news.evaluations.length > 0) drawCurves();
 }
 function draw() { drawHead(), drawRanks(), drawGpus(), drawEvents(), drawTimeline(); }
 
