@@ -55,6 +55,11 @@ static const ls_option_t rows[] = {
                       "tab that the header contains."),
     LS_OPTION(ls_data_config_t, validation, .change = LS_CHANGE_DATA, .min = 0, .max = 0.999, .initial = "0",
               .help = "Part of the samples held out for validation."),
+    LS_OPTION(
+        ls_data_config_t, split_seed, .change = LS_CHANGE_DATA, .min = -1, .max = 9e15, .initial = "-1",
+        .help =
+            "Seed of the choice of those samples; -1: train.seed. With a seed of its own, runs of several "
+            "train.seed have one split."),
     LS_OPTION_PATH(ls_data_config_t, validation_features, .change = LS_CHANGE_IGNORED, .optional = true,
                    .help = "idx, npy: file of held-out features, instead of a part of the samples."),
     LS_OPTION_PATH(ls_data_config_t, validation_targets, .change = LS_CHANGE_IGNORED, .optional = true,

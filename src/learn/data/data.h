@@ -57,6 +57,7 @@ typedef struct {
                           * to it */
   const char *delimiter; /* csv: between cells; "auto" or NULL: found in the header */
   double validation;     /* part held out, [0, 1) */
+  int64_t split_seed;    /* of which samples those are; -1 = train.seed */
   const char *validation_features, *validation_targets; /* idx, npy: files held out, or NULL */
   const char *validation_path;                          /* csv, text: the same */
   int tokens;                                           /* text: ls_tokens_t */
