@@ -81,8 +81,8 @@ static int choose(candidate_t *c, int count, int64_t step, int keep) {
   for (int i = 0; i < count; i++) {
     c[i].keep = kept < keep || c[i].step == step; /* a bad one among the newest stays as evidence */
     kept += c[i].good && kept < keep;
-    /* Written so that a NaN is never better, and the newer one wins a tie. */
-    if (c[i].good && !isnan(c[i].metric) && (best < 0 || c[i].metric < c[best].metric)) best = i;
+    /* Written so that a NaN is never better, and the older one wins a tie, as it does where evaluations are counted. */
+    if (c[i].good && !isnan(c[i].metric) && (best < 0 || c[i].metric <= c[best].metric)) best = i;
   }
   if (best >= 0) c[best].keep = true;
   return best;
