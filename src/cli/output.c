@@ -65,16 +65,30 @@ json_t *cli_metrics_json(const ls_eval_metrics_t *m) {
   return object;
 }
 
+void cli_metrics_each_put(json_t *document, const char *name, const ls_eval_metrics_t *m) {
+  json_t *all = json_object();
+  for (int i = 0; i < m->count; i++) {
+    json_t *each = m->v[i].each ? json_object() : NULL;
+    for (int o = 0; each && o < m->targets; o++)
+      json_object_set_new(each, m->target[o], ls_json_number(m->v[i].of[o]));
+    if (each) json_object_set_new(all, m->v[i].name, each);
+  }
+  if (json_object_size(all) > 0) json_object_set(document, name, all);
+  json_decref(all);
+}
+
 void cli_metrics_print(const ls_eval_metrics_t *m, const char *what, int name_width, int value_width) {
-  for (int i = 0; i < m->count; i++)
-    if (m->v[i].usual)
-      continue;
-    else if (m->v[i].share)
-      cli_print("  %s%-*s %*.2f %%\n", what, name_width - (int)strlen(what), m->v[i].name,
-                value_width ? value_width - 1 : 0, 100 * m->v[i].value);
+  for (int i = 0; i < m->count; i++) {
+    const ls_eval_metric_t *v = &m->v[i];
+    if (v->usual) continue;
+    cli_print("  %s%-*s ", what, name_width - (int)strlen(what), v->name);
+    if (v->share)
+      cli_print("%*.2f %%\n", value_width ? value_width - 1 : 0, 100 * v->value);
     else
-      cli_print("  %s%-*s %*.6g\n", what, name_width - (int)strlen(what), m->v[i].name, value_width,
-                m->v[i].value);
+      cli_print("%*.6g%s\n", value_width, v->value, v->each ? " (mean of the targets)" : "");
+    for (int o = 0; v->each && o < m->targets; o++)
+      cli_print("    %-*s %*.6g\n", name_width - 2, m->target[o], value_width, v->of[o]);
+  }
 }
 
 const char *cli_shown(const char *path) {

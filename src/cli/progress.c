@@ -15,36 +15,45 @@ enum {
       2000, /* a file gets a line for each epoch; behind the first ones, if epochs are not shorter */
   EPOCHS_FIRST = 20,
   NS_PER_MS = 1000000,
-  ECHO_COLUMNS = 3,
-  FIELD_BYTES = 48
+  ECHO_COLUMNS = 3
 };
 
-/* In the order of the line. */
-enum { PERCENT, EPOCH, STEP, LOSS, VALIDATION, RATE, SPEED, SKIPPED, MEMORY, ELAPSED, LEFT, FIELD_COUNT };
+/* In the order of the line. Each figure of an evaluation is a field of its own. */
+enum {
+  PERCENT,
+  EPOCH,
+  STEP,
+  LOSS,
+  VALIDATION,
+  METRIC,
+  RATE = METRIC + LS_EVAL_METRICS_MAX,
+  SPEED,
+  SKIPPED,
+  MEMORY,
+  ELAPSED,
+  LEFT,
+  FIELD_COUNT
+};
 
-/* The fields that a narrow terminal shows: of these, in this order, each that still fits. */
-static const int most_wanted[] = {PERCENT, LOSS,  LEFT, SKIPPED, STEP,  VALIDATION,
-                                  SPEED,   EPOCH, RATE, ELAPSED, MEMORY};
-static_assert(LS_COUNT(most_wanted) == FIELD_COUNT, "every field has its place");
+/* The fields that a narrow terminal shows: of these, in this order, each that still fits; a METRIC stands for all. */
+static const int most_wanted[] = {PERCENT, LOSS,  LEFT,  SKIPPED, STEP,    VALIDATION,
+                                  METRIC,  SPEED, EPOCH, RATE,    ELAPSED, MEMORY};
+static_assert(LS_COUNT(most_wanted) - 1 + LS_EVAL_METRICS_MAX == FIELD_COUNT, "every field has its place");
 
-typedef char fields_t[FIELD_COUNT][FIELD_BYTES];
-static_assert(FIELD_COUNT * (FIELD_BYTES + 2) <= CLI_PROGRESS_BYTES,
-              "all fields fit with what is between them");
+typedef char fields_t[FIELD_COUNT][CLI_PROGRESS_FIELD_BYTES];
+static_assert((int)FIELD_COUNT <= (int)CLI_PROGRESS_FIELDS, "all fields fit with what is between them");
 
-static void LS_PRINTF(2, 3) put(char field[FIELD_BYTES], const char *fmt, ...) {
-  size_t len = strlen(field);
+/* A field that has no room is left out as a whole: nobody reads half a number. */
+static void LS_PRINTF(2, 3) put(char field[CLI_PROGRESS_FIELD_BYTES], const char *fmt, ...) {
+  size_t len = strlen(field), room = CLI_PROGRESS_FIELD_BYTES - len;
   va_list args;
   va_start(args, fmt);
-  vsnprintf(field + len, FIELD_BYTES - len, fmt, args);
+  if (vsnprintf(field + len, room, fmt, args) >= (int)room) field[0] = '\0';
   va_end(args);
 }
 
-static void put_loss(char field[FIELD_BYTES], const char *name, double loss) {
-  put(field, fabs(loss) < 1e-3 && loss != 0 ? "%s %.3e" : "%s %.4f", name, loss);
-}
-
 /* "0:07", "12:34", "1:00:00" */
-static void put_time(char field[FIELD_BYTES], double seconds, const char *what) {
+static void put_time(char field[CLI_PROGRESS_FIELD_BYTES], double seconds, const char *what) {
   long long s = seconds < 1e12 ? (long long)seconds : (long long)1e12;
   if (s >= 3600)
     put(field, "%lld:%02lld:%02lld %s", s / 3600, s / 60 % 60, s % 60, what);
@@ -52,22 +61,23 @@ static void put_time(char field[FIELD_BYTES], double seconds, const char *what) 
     put(field, "%lld:%02lld %s", s / 60, s % 60, what);
 }
 
+/* Numbers as in the table at the end. */
 static void fill(fields_t f, const ls_progress_t *p, double elapsed_s, double left_s) {
   long long step = p->step, total = p->total_steps > 0 ? p->total_steps : 1;
   put(f[PERCENT], "%3d %%", (int)(100.0 * (double)step / (double)total));
-  put(f[EPOCH], "epoch %lld", (long long)p->epoch);
+  put(f[EPOCH], "epoch %lld", (long long)p->in_epoch);
   if (p->total_epochs > 0) put(f[EPOCH], "/%lld", (long long)p->total_epochs);
   put(f[STEP], "step %lld/%lld", step, (long long)p->total_steps);
-  put_loss(f[LOSS], "loss", p->train_loss);
-  if (isfinite(p->val_loss)) put_loss(f[VALIDATION], "val", p->val_loss);
+  put(f[LOSS], "loss %.6g", isnan(p->train_loss_mean) ? p->train_loss : p->train_loss_mean);
+  if (isfinite(p->val_loss)) put(f[VALIDATION], "val %.6g", p->val_loss);
   if (isfinite(p->val_accuracy)) put(f[VALIDATION], " (%.2f %%)", 100 * p->val_accuracy);
   for (int i = 0; i < p->val_metrics.count; i++)
     if (!p->val_metrics.v[i].usual && isfinite(p->val_metrics.v[i].value))
-      put(f[VALIDATION], "  %s %.4f", p->val_metrics.v[i].name, p->val_metrics.v[i].value);
+      put(f[METRIC + i], "%s %.6g", p->val_metrics.v[i].name, p->val_metrics.v[i].value);
   put(f[RATE], "lr %.3g", p->lr);
   put(f[SPEED], "%s samples/s", cli_count((int64_t)p->samples_per_s));
   if (p->skipped_steps > 0) put(f[SKIPPED], "skipped %lld", (long long)p->skipped_steps);
-  if (p->device_bytes > 0) put(f[MEMORY], "%s", cli_bytes(p->device_bytes));
+  if (p->device_bytes > 0) put(f[MEMORY], "memory %s", cli_bytes(p->device_bytes));
   put_time(f[ELAPSED], elapsed_s, "elapsed");
   if (isfinite(left_s) && step < p->total_steps) put_time(f[LEFT], left_s, "left");
 }
@@ -77,12 +87,13 @@ void cli_progress_format(const ls_progress_t *p, double elapsed_s, double left_s
   fields_t fields = {{0}};
   fill(fields, p, elapsed_s, left_s);
   int used = 0, len = 0;
-  for (int i = 0; i < FIELD_COUNT; i++) {
-    char *field = fields[most_wanted[i]];
-    int more = (int)strlen(field) + 2 * (used > 0);
-    if (used + more > width) field[0] = '\0';
-    if (field[0]) used += more;
-  }
+  for (int i = 0; i < LS_COUNT(most_wanted); i++)
+    for (int k = 0; k < (most_wanted[i] == METRIC ? LS_EVAL_METRICS_MAX : 1); k++) {
+      char *field = fields[most_wanted[i] + k];
+      int more = (int)strlen(field) + 2 * (used > 0);
+      if (used + more > width) field[0] = '\0';
+      if (field[0]) used += more;
+    }
   text[0] = '\0';
   for (int i = 0; i < FIELD_COUNT; i++)
     if (fields[i][0])
@@ -108,30 +119,30 @@ void cli_progress_show(void *user, const ls_progress_t *p) {
   if (!state->started) {
     state->started = true;
     state->first_step = p->step;
-    state->epoch = p->epoch;
+    state->epoch = p->in_epoch - 1;
     state->first_running_ns = p->running_ns;
     if (!terminal) state->shown_ns = now; /* a terminal shows the first step at once */
   }
-  const bool epoch = !terminal && p->epoch != state->epoch;
-  int every_ms = terminal                            ? TERMINAL_EVERY_MS
-                 : !epoch                            ? LINE_EVERY_MS
-                 : state->epoch_lines < EPOCHS_FIRST ? 0
-                                                     : EPOCH_EVERY_MS;
-  if (!last && now - state->shown_ns < (int64_t)every_ms * NS_PER_MS) return;
+  const bool epoch = p->epoch != state->epoch; /* one has ended: its line stays, on a terminal as well */
+  const int epoch_ms = state->epoch_lines < EPOCHS_FIRST ? 0 : EPOCH_EVERY_MS;
+  const bool stays = last || (epoch && now - state->stays_ns >= (int64_t)epoch_ms * NS_PER_MS);
+  const int every_ms = terminal ? TERMINAL_EVERY_MS : LINE_EVERY_MS;
+  if (!stays && now - state->shown_ns < (int64_t)every_ms * NS_PER_MS) return;
   state->shown_ns = now;
+  if (stays || !terminal) state->stays_ns = now;
   state->epoch = p->epoch;
   state->epoch_lines += epoch;
   char text[CLI_PROGRESS_BYTES];
   int width = terminal ? cli_terminal_columns() - ECHO_COLUMNS : CLI_PROGRESS_BYTES;
   cli_progress_format(p, (double)(now - state->begin_ns) * 1e-9, left_s(state, p), width, text);
-  if (terminal)
-    fprintf(stderr, "\r%s\033[K%s", text, getenv(CLI_ENV_LAUNCHER) ? "\n" : "");
-  else
-    fprintf(stderr, "%s\n", text);
-  state->messages->line = terminal;
+  if (terminal) fprintf(stderr, "\r%s\033[K%s", text, getenv(CLI_ENV_LAUNCHER) ? "\n" : "");
+  if (!terminal) fputs(text, stderr);
+  if (stays || !terminal) fputc('\n', stderr);
+  state->messages->line = terminal; /* below a line that stays may be the terminal's "^C" */
+  state->open = !stays;
 }
 
 void cli_progress_end(cli_progress_t *state) {
-  if (state->messages->line) fputc('\n', stderr);
+  if (state->messages->line) fputs(state->open ? "\n" : "\r\033[K", stderr);
   state->messages->line = false;
 }
