@@ -46,16 +46,20 @@ typedef struct {
 } ls_step_parts_t;
 
 /* Figures of an evaluation: those that train.metrics names, in its order. */
-enum { LS_EVAL_METRICS_MAX = 16 };
+enum { LS_EVAL_METRICS_MAX = 16, LS_EVAL_TARGETS_MAX = 16, LS_EVAL_TARGET_BYTES = 64 };
 typedef struct {
   const char *name;
   double value; /* NAN: it has none, such as r2 of targets that are all alike */
   bool share;   /* a ratio in [0, 1], such as accuracy */
   bool usual; /* loss, accuracy or perplexity: reports have these even if train.metrics does not name them */
+  bool each;  /* of[] has its value for each target, as r2 and mae have; `value` is their mean */
+  double of[LS_EVAL_TARGETS_MAX];
 } ls_eval_metric_t;
 typedef struct {
   int count;
   ls_eval_metric_t v[LS_EVAL_METRICS_MAX];
+  int targets; /* with a value of their own; 0: there is one target, or more than LS_EVAL_TARGETS_MAX */
+  char target[LS_EVAL_TARGETS_MAX][LS_EVAL_TARGET_BYTES]; /* their names; numbers, where the data have none */
 } ls_eval_metrics_t;
 
 /* The position of a run, passed to the progress hook after every step. Losses are means over the global
@@ -63,7 +67,9 @@ typedef struct {
 typedef struct {
   int64_t step, total_steps;   /* steps done */
   int64_t epoch, total_epochs; /* epochs done; total_epochs 0 when the run is given in steps */
+  int64_t in_epoch;            /* that of this step, from 1 */
   double train_loss;           /* of this step's batch */
+  double train_loss_mean;      /* of the last (at most 100) applied steps */
   double grad_norm;            /* before clipping */
   double lr;
   int64_t step_time_ns;          /* of this step, without evaluation and saving */
@@ -98,14 +104,26 @@ typedef struct {
   ls_step_parts_t parts;
   double train_loss_first, train_loss; /* first step; mean of the last (at most 100) applied steps */
   bool classes;
-  double val_loss_first, val_loss; /* before training and at the end; NAN without validation part */
-  double val_accuracy;             /* NAN without classes */
-  double val_perplexity;           /* exp(val_loss) with a class for every position, else NAN */
-  ls_eval_metrics_t val_metrics;   /* at the end; count 0 without validation part */
+  double val_loss_first,
+      val_loss;          /* before training and at the end; NAN without validation part. A run that ends
+                                    * before its last evaluation has none at the end */
+  bool val_ended;        /* it was evaluated at the end, to whatever number */
+  double val_accuracy;   /* NAN without classes */
+  double val_perplexity; /* exp(val_loss) with a class for every position, else NAN */
+  ls_eval_metrics_t val_metrics; /* at the end; count 0 without validation part */
   int64_t val_samples;
   int64_t skipped_steps;
   char params_xxh3[33];
-  char checkpoint[4096]; /* newest saved in this run, "" = none */
+  char checkpoint[4096]; /* newest of this run, "" = none; saves 0: it is the one that was resumed */
+  int64_t saves;         /* checkpoints that were written */
+  char unsaved[128];     /* why there is none; "" = there is one */
+  /* The best evaluation by train.best, whose name and value these are; step -1: there was none after the beginning. */
+  struct {
+    const char *name;
+    double value;
+    bool share;          /* as of a metric */
+    int64_t step, epoch; /* steps and epochs done */
+  } best;
   double wall_s, eval_s, save_s;
   ls_status_t trace;        /* of writing the trace; a failure is reported and does not end the run */
   char stopped_early[128];  /* why the run ended before its last step; "" = it did not */
@@ -114,6 +132,9 @@ typedef struct {
   int64_t step_time_count;  /* the number of those steps */
   int64_t train_loss_steps; /* the number of steps that train_loss covers; 0 = none was applied */
   double loss_scale;        /* of the last step; 0 = train.precision is not fp16 */
+  /* Where the last evaluation is no better than an answer that does not look at the sample: sentences; of rank 0. */
+  int notes;
+  char note[2][256];
   /* With LS_ERR_AGAIN: section safety asks for this many micro-batches a step; else 0. The run is saved: destroy the
    * trainer, call ls_config_resize, create it again with options.resume, and run it. */
   int64_t accumulate_next;

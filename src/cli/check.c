@@ -73,7 +73,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) goto config;
   if (config->checkpoint.dir) ls_ckpt_lock_look(ctx, config->checkpoint.dir);
   ls_data_want_t want = ls_train_want(&config->model);
-  status = ls_dataset_open(ctx, &config->data, NULL, &want, (uint64_t)config->train.seed, NULL, &data);
+  status = ls_dataset_open(ctx, &config->data, NULL, &want, ls_train_split_seed(config), NULL, &data);
   if (status != LS_OK) goto config;
   status = ls_train_data_check(ctx, config, data);
   if (status == LS_OK)
@@ -84,7 +84,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   status = cli_lowered_create(ctx, config, data, &lowered);
   if (status != LS_OK) goto data;
   look_for_devices(ctx, config);
-  ls_train_hints(ctx, config, end.steps);
+  ls_train_hints(ctx, config, data, end.steps);
   print_result(args, config, &lowered, data);
   cli_lowered_release(&lowered);
 data:

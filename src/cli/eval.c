@@ -28,13 +28,15 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
   const char *checkpoint = ls_trainer_checkpoint(t, &step), *which = chosen(args, checkpoint);
   const char *file = ls_trainer_data(t)->validation_source;
   if (args->json) {
-    cli_print_json(json_pack("{s:s, s:o, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, s:s, s:o, s:b}", "command",
-                             "eval", "checkpoint", ls_json_text(checkpoint), "step", (json_int_t)step,
-                             "samples", (json_int_t)r->samples, "chosen", which, "loss",
-                             ls_json_number(r->loss), "accuracy", ls_json_number(r->accuracy), "perplexity",
-                             ls_json_number(r->perplexity), "metrics", cli_metrics_json(&r->metrics), "part",
-                             r->validation ? "validation" : "all", "validation_file",
-                             *file ? ls_json_text(file) : json_null(), "new_data", r->new_data));
+    json_t *j =
+        json_pack("{s:s, s:o, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, s:s, s:o, s:b}", "command", "eval",
+                  "checkpoint", ls_json_text(checkpoint), "step", (json_int_t)step, "samples",
+                  (json_int_t)r->samples, "chosen", which, "loss", ls_json_number(r->loss), "accuracy",
+                  ls_json_number(r->accuracy), "perplexity", ls_json_number(r->perplexity), "metrics",
+                  cli_metrics_json(&r->metrics), "part", r->validation ? "validation" : "all",
+                  "validation_file", *file ? ls_json_text(file) : json_null(), "new_data", r->new_data);
+    cli_metrics_each_put(j, "metrics_each", &r->metrics);
+    cli_print_json(j);
     return;
   }
   cli_print("  %-16s %s%s%s%s\n  %-16s %lld\n", "checkpoint", cli_shown(checkpoint),
@@ -75,6 +77,14 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) goto world;
   status = ls_trainer_evaluate(trainer, &report);
   if (status == LS_OK && ls_world_rank(world) == 0) print_result(args, trainer, &report);
+  if (status == LS_OK && !isfinite(report.loss)) {
+    int64_t step;
+    status = ls_fail(
+        ctx, LS_ERR_NONFINITE,
+        "%s: the loss is not finite: the run has diverged, or these samples have extreme values; an older "
+        "checkpoint or --best may be better",
+        ls_trainer_checkpoint(trainer, &step));
+  }
   ls_trainer_destroy(trainer);
 world:
   if (status != LS_OK) ls_world_abort(world, ls_status_exit_code(status));

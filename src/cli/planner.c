@@ -103,7 +103,7 @@ ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_option
     return LS_OK;
   }
   ls_dataset_t *dataset;
-  ls_status_t status = ls_dataset_open(ctx, data, NULL, &want, (uint64_t)config->train.seed, NULL, &dataset);
+  ls_status_t status = ls_dataset_open(ctx, data, NULL, &want, ls_train_split_seed(config), NULL, &dataset);
   if (status != LS_OK) return status;
   options->rows = dataset->rows;
   options->samples = dataset->train_count;

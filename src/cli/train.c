@@ -34,7 +34,11 @@ static const ls_field_t time_rows[] = {
     REPORT(step_time_mean_us, "mean"),
     REPORT(step_time_count, "steps"),
 };
-static const ls_record_t part_record = LS_RECORD(part_rows), time_record = LS_RECORD(time_rows);
+static const ls_field_t best_rows[] = {REPORT(best.name, "figure"), REPORT(best.value, "value"),
+                                       REPORT(best.step, "step", .known = LS_KNOWN_FROM_0),
+                                       REPORT(best.epoch, "epoch")};
+static const ls_record_t part_record = LS_RECORD(part_rows), time_record = LS_RECORD(time_rows),
+                         best_record = LS_RECORD(best_rows);
 static const ls_field_t rows[] = {
     LS_FIELD(document_t, command),
     LS_FIELD(document_t, status),
@@ -62,6 +66,7 @@ static const ls_field_t rows[] = {
     SAME(val_accuracy),
     SAME(val_perplexity),
     SAME(val_samples),
+    LS_FIELD_OBJECT(best_record, "best"),
     SAME(skipped_steps),
     REPORT(loss_scale, "loss_scale", .known = LS_KNOWN_ABOVE_0),
     SAME(params_xxh3),
@@ -77,6 +82,11 @@ static void print_json(const ls_train_report_t *r, ls_status_t status, double pr
   const document_t document = {"train", ls_status_name(status), predicted_us, *r};
   json_t *j = ls_record_json(&record, &document);
   if (r->val_metrics.count > 0) json_object_set_new(j, "val_metrics", cli_metrics_json(&r->val_metrics));
+  cli_metrics_each_put(j, "val_metrics_each", &r->val_metrics);
+  json_t *notes = json_array();
+  for (int i = 0; i < r->notes; i++)
+    json_array_append_new(notes, ls_json_text(r->note[i]));
+  json_object_set_new(j, "notes", notes);
   json_object_set_new(j, "bytes_per_device", cli_memory_report(memory));
   cli_print_json(j);
 }
@@ -87,11 +97,9 @@ static void print_part(const char *name, int64_t ns, double mean_us) {
 }
 
 /* The mean and its parts, which add up to it; the median covers the same steps. */
-static void print_step_time(const ls_train_report_t *r) {
+static void print_parts(const ls_train_report_t *r) {
   const ls_step_parts_t *p = &r->parts;
   const double mean_us = r->step_time_mean_us;
-  cli_print("  %-24s %9.1f us (95 %% below %.1f us)\n", "time per step, median", r->step_time_median_us,
-            r->step_time_p95_us);
   cli_print("  %-24s %9.1f us (rank 0, %s steps%s)\n", "time per step, mean", mean_us,
             cli_count(r->step_time_count), r->step_time_count < r->steps ? " after the warm-up" : "");
   if (!p->measured) {
@@ -106,50 +114,76 @@ static void print_step_time(const ls_train_report_t *r) {
   print_part("rest", p->rest_ns, mean_us);
 }
 
-/* Says what the two numbers are of. */
-static void print_before_after(const char *name, double before, double after, const char *of) {
-  if (isfinite(before) || isfinite(after))
-    cli_print("  %-24s %12.6g -> %.6g (%s)\n", name, before, after, of);
+static const char *number(double value, char text[32]) {
+  snprintf(text, 32, "%.6g", value);
+  return text;
 }
 
 static void print_saved(const ls_train_report_t *r) {
-  if (r->checkpoint[0] && r->steps == 0 && r->resumed_from >= 0)
+  if (r->unsaved[0])
+    cli_print("  %-24s nothing (%s)\n", "saved", r->unsaved);
+  else if (r->saves == 0)
     cli_print("  %-24s nothing: %s is as it was\n", "saved", cli_shown(r->checkpoint));
   else
-    cli_print("  %-24s %s\n", "saved",
-              r->checkpoint[0] ? cli_shown(r->checkpoint) : "nothing (no train.checkpoint.dir)");
+    cli_print("  %-24s %s\n", "saved", cli_shown(r->checkpoint));
 }
 
-static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory) {
-  cli_print("\n  %-24s %12s\n", "parameters", cli_count(r->params));
-  cli_print("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
-            LS_PLURAL(r->world_size), r->threads_per_rank, LS_PLURAL(r->threads_per_rank), r->backend,
-            r->precision);
-  if (strstr(r->device, "through")) cli_print("  %-24s %s\n", "device", r->device);
-  cli_print("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps),
-            cli_count(r->total_steps), (long long)r->global_batch);
-  if (r->stopped_early[0]) cli_print("  %-24s %s\n", "stopped early", r->stopped_early);
-  if (r->resumed_from >= 0) cli_print("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
-  char of[64];
-  snprintf(of, sizeof of, "first step -> mean of the last %s step%s", cli_count(r->train_loss_steps),
-           LS_PLURAL(r->train_loss_steps));
-  print_before_after("train loss", r->train_loss_first, r->train_loss, of);
-  print_before_after("validation loss", r->val_loss_first, r->val_loss, "before training -> at the end");
+/* The best of its evaluations, where that is not the last one. */
+static void print_best(const ls_train_report_t *r, int64_t last_step) {
+  char name[64], value[32];
+  if (r->best.step < 0 || r->best.step == last_step) return;
+  snprintf(name, sizeof name, "best validation %s", r->best.name);
+  snprintf(value, sizeof value, r->best.share ? "%.2f %%" : "%.6g",
+           (r->best.share ? 100 : 1) * r->best.value);
+  cli_print("  %-24s %*s at epoch %s, step %s (%s)\n", name, r->best.share ? 13 : 12, value,
+            cli_count(r->best.epoch), cli_count(r->best.step),
+            r->saves > 0 ? "eval, predict and export take it with --best" : "not saved");
+}
+
+/* What the run has reached comes first, what it was made of last or with --verbose. */
+static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory,
+                        bool verbose) {
+  char first[32], last[32];
+  const int64_t last_step = (r->resumed_from > 0 ? r->resumed_from : 0) + r->steps;
+  cli_print("\n");
   if (isfinite(r->val_accuracy))
     cli_print("  %-24s %11.2f %%\n", "validation accuracy", 100 * r->val_accuracy);
+  if (r->val_samples > 0)
+    cli_print("  %-24s %12s -> %s (before training -> at the end)\n", "validation loss",
+              number(r->val_loss_first, first), r->val_ended ? number(r->val_loss, last) : "not evaluated");
   if (isfinite(r->val_perplexity)) cli_print("  %-24s %12.6g\n", "validation perplexity", r->val_perplexity);
   cli_metrics_print(&r->val_metrics, "validation ", 24, 12);
+  print_best(r, last_step);
+  if (r->train_loss_steps > 0)
+    cli_print("  %-24s %12s -> %s (first step -> mean of the last %s step%s)\n", "train loss",
+              number(r->train_loss_first, first), number(r->train_loss, last), cli_count(r->train_loss_steps),
+              LS_PLURAL(r->train_loss_steps));
+  for (int i = 0; i < r->notes; i++)
+    cli_print("  %-24s %s\n", "note", r->note[i]);
+  if (r->stopped_early[0]) cli_print("  %-24s %s\n", "stopped early", r->stopped_early);
+  cli_print("  %-24s %12s of %s, global batch %lld\n", "steps", cli_count(r->steps),
+            cli_count(r->total_steps), (long long)r->global_batch);
+  if (r->resumed_from >= 0) cli_print("  %-24s %12s\n", "resumed from step", cli_count(r->resumed_from));
+  if (r->skipped_steps > 0 || verbose)
+    cli_print("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
+  if (r->loss_scale > 0) cli_print("  %-24s %12.6g\n", "loss scale", r->loss_scale);
+  if (r->world_size > 1 || verbose)
+    cli_print("  %-24s %12s, %d rank%s x %d thread%s (%s, %s)\n", "strategy", r->strategy, r->world_size,
+              LS_PLURAL(r->world_size), r->threads_per_rank, LS_PLURAL(r->threads_per_rank), r->backend,
+              r->precision);
+  if (strstr(r->device, "through")) cli_print("  %-24s %s\n", "device", r->device);
   if (r->steps > 0) {
     cli_print("  %-24s %12s\n", "samples/s", cli_count((int64_t)r->samples_per_s));
-    print_step_time(r);
+    cli_print("  %-24s %9.1f us (95 %% below %.1f us)\n", "time per step, median", r->step_time_median_us,
+              r->step_time_p95_us);
+    if (verbose) print_parts(r);
     if (predicted_us > 0)
       cli_print("  %-24s %9.1f us, %+.1f %% of the median\n", "predicted by the plan", predicted_us,
                 100 * (predicted_us / r->step_time_median_us - 1));
   }
   cli_memory_print(memory);
-  cli_print("  %-24s %12lld\n", "skipped steps", (long long)r->skipped_steps);
-  if (r->loss_scale > 0) cli_print("  %-24s %12.6g\n", "loss scale", r->loss_scale);
-  cli_print("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
+  if (verbose) cli_print("  %-24s %12s\n", "parameters", cli_count(r->params));
+  if (verbose) cli_print("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
   print_saved(r);
   cli_print("  %-24s %9.2f s (evaluation %.2f, saving %.2f)\n", "whole run", r->wall_s, r->eval_s, r->save_s);
 }
@@ -255,7 +289,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
   if (args->json)
     print_json(&report, status, config->parallel.predicted_us, &memory);
   else
-    print_table(&report, config->parallel.predicted_us, &memory);
+    print_table(&report, config->parallel.predicted_us, &memory, args->verbose);
   fflush(stdout); /* mpirun ends the others when the first rank leaves with a status */
   return end;
 }

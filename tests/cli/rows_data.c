@@ -47,6 +47,9 @@ TEXT(csv_twice, "a,a,y\n1,2,3\n")
 TEXT(csv_wide, "a,b,c,y\n1,2,3,4\n1,2,3,4\n")
 TEXT(csv_one_row, "a,b,y\n1,2,3\n")
 TEXT(csv_good, GOOD)
+TEXT(csv_constant_column, "a,b,y\n1,5,3\n4,5,6\n7,5,9\n1,5,1\n")
+TEXT(csv_one_class, "a,b,y\n1,2,1\n4,5,1\n7,8,1\n1,1,1\n")
+TEXT(csv_large_targets, "a,b,y\n1,2,1e9\n4,5,2e9\n7,8,-3e9\n1,1,1e9\n")
 FILES(csv_weights, put_text("d.csv", GOOD); put_text("e.csv", "a,b\n");
       must_run("train c.yaml --quiet --set train.checkpoint.dir=run");
       must_run("export c.yaml --checkpoint run --output w.safetensors"))
@@ -338,6 +341,19 @@ const row_t rows_data[] = {
      .expect = {"data.stride goes with data.window"}},
     {"a horizon without a window", CONFIG, .config = CSV_WITH("horizon: 5"), .files = csv_good,
      .expect = {"data.horizon goes with data.window"}},
+    {"a column of one value", OK, .config = CSV, .files = csv_constant_column,
+     .expect = {"warning: d.csv: 1 column has the same value in every sample, and teaches nothing: `b`"}},
+    {"samples of one class", OK, .config = CLASSES "data: {kind: csv, path: d.csv, target: [y]}\n",
+     .files = csv_one_class,
+     .expect = {"warning: d.csv: all 4 training samples have class 1: there is nothing to tell apart"}},
+    {"targets of a billion", OK, .config = CSV_WITH("normalize: false"), .files = csv_large_targets,
+     .expect = {"warning: d.csv: targets are as large as 3e+09, and outputs begin near 0",
+                "data.normalize: true"}},
+    {"normalised targets of a billion", OK, .config = CSV_WITH("normalize: true"), .files = csv_large_targets,
+     .lacks = "warning"},
+    {"the five best of three classes", OK, "check c.yaml --set train.metrics=[top5]",
+     CLASSES "data: {kind: csv, path: d.csv, target: [y]}\n", csv_one_class,
+     .expect = {"warning: train.metrics: top5 of 3 classes is always 100 %"}},
     {"missing values that nothing measures", CONFIG, .config = CSV_WITH("missing: mean"), .files = csv_good,
      .expect = {"data.missing: mean needs data.normalize: true"}},
     {"a label that only validation has", DATA, .config = KINDS, .files = csv_labels,

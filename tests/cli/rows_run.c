@@ -7,7 +7,7 @@
 
 #define MODEL    "model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}\n"
 #define SAMPLES  "data: {kind: synthetic, samples: 60, validation: 0.2, normalize: true}\n"
-#define TRAIN    "train: {batch: 10, steps: 6, checkpoint: {dir: run, every_steps: 3}}\n"
+#define TRAIN    "train: {batch: 10, steps: 6, evaluate_every: 0, checkpoint: {dir: run, every_steps: 3}}\n"
 #define PARALLEL "parallel: {backend: cpu, threads: 1}\n"
 #define GOOD     MODEL SAMPLES TRAIN PARALLEL
 #define WIDE                                                                                                 \
@@ -87,6 +87,10 @@ static void run_with_a_pipe(void) {
   mkdir("run", 0777);
   mkfifo("run/config.json", 0666);
 }
+static void run_with_a_pipe_of_evaluations(void) {
+  mkdir("run", 0777);
+  mkfifo("run/history.jsonl", 0666);
+}
 static void seen_is_a_pipe(void) {
   mkdir("seen", 0777);
   mkfifo("seen/ranks.page", 0666);
@@ -111,6 +115,13 @@ static void extreme_csv(void) { /* finite numbers whose squares are not */
   "data: {kind: csv, path: d.csv, target: [y]}\n"                                                            \
   "train: {batch: 10, steps: 50, max_skipped: 4, checkpoint: {dir: run}}\n"
 
+/* What the run has learned is far from these samples. */
+static void trained_then_extreme(void) {
+  put_text("d.csv", "a,b,y\n1,2,3\n4,5,6\n7,8,9\n1,1,1\n");
+  must_run("train c.yaml --quiet --set train.batch=2 --set train.steps=1");
+  extreme_csv();
+}
+
 const row_t rows_run[] = {
     /* folders and disks */
     {"checkpoint folder in /proc", IO, "train c.yaml --set train.checkpoint.dir=/proc/none/run", GOOD,
@@ -121,6 +132,8 @@ const row_t rows_run[] = {
      .expect = {"run", "not a directory"}},
     {"a pipe where the configuration is written", IO, "train c.yaml", GOOD, run_with_a_pipe,
      .expect = {"run/config.json: a special file, a regular file was expected"}},
+    {"a pipe where evaluations are written", IO, "train c.yaml", GOOD, run_with_a_pipe_of_evaluations,
+     .expect = {"run/history.jsonl: a special file, a regular file was expected"}},
     {"a pipe where the ranks show themselves", IO, "train c.yaml --set monitor.dir=seen", GOOD,
      seen_is_a_pipe, .expect = {"seen/ranks.page: a special file, a regular file was expected"}},
     {"disk already full", IO, "train c.yaml", WIDE, full, .expect = {"disk/run", "No space left"},
@@ -128,8 +141,7 @@ const row_t rows_run[] = {
     {"disk full while saving", IO, "train c.yaml", WIDE,
      .expect = {"disk/run", "is not saved: it needs", "are free"}, .tiny_disk = true},
     {"disk full while saving into a folder that was there", IO, "train c.yaml", WIDE, run_is_there,
-     .expect = {"disk/run", "is not saved: it needs", "are free"}, .tiny_disk = true,
-     .leaves = "disk/run/config.json"},
+     .expect = {"disk/run", "is not saved: it needs", "are free"}, .tiny_disk = true, .leaves = "disk/run"},
     {"trace file in no folder", IO, "train c.yaml --trace none/t.json", GOOD, .expect = {"none/t.json"},
      .leaves = "run"},
     {"stdout full", IO, "inspect c.yaml", GOOD, .expect = {"stdout", "No space left"}, .stdout_full = true},
@@ -158,6 +170,8 @@ const row_t rows_run[] = {
      "eval other.yaml --checkpoint run --set model.layers.0.dense.units=7", .files = trained_deep,
      .expect = {"run/step", "model.layers.0.dense.units: checkpoint has 8, configuration has 7",
                 "Use the configuration that was saved with it, run/config.json"}},
+    {"evaluation of a loss that is not finite", DIVERGED, "eval c.yaml --checkpoint run", EXTREME,
+     trained_then_extreme, .expect = {"run/step-000000000001: the loss is not finite"}},
     {"best of one checkpoint", USAGE, "eval c.yaml --checkpoint " NEWEST " --best", GOOD, trained,
      .expect = {NEWEST ": is one checkpoint"}},
     {"checkpoint of another depth", CHECKPOINT, "eval other.yaml --checkpoint run", GOOD, trained_beside_deep,

@@ -133,7 +133,8 @@ before=$(ls "$work/copy")
 echo "a new run with the weights of another one"
 new_run() { "$program" train "$work/c.yaml" --quiet --set train.checkpoint.dir="$work/tuned" --json "$@" \
   >"$work/tuned.json" 2>"$work/err"; }
-for from in "$work/run" "$work"/run/step-* "$(ls "$work"/run/step-*/model.safetensors)"; do
+newest=$work/run/step-000000000100
+for from in "$work/run" "$newest" "$newest/model.safetensors"; do
   new_run --init "$from" --set train.optimizer.name=sgd --set train.steps=1 --set train.epochs=0 || fail "--init $from: $(cat "$work/err")"
   [ "$(field "$work/tuned.json" resumed_from_step)" = null ] || fail "--init goes on with a run"
   [ "$(field "$work/tuned.json" val_loss_first)" = "$loss" ] || fail "--init $from begins elsewhere"

@@ -36,7 +36,7 @@ static const struct {
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {steps: 1000000000000, batch: 10000000}\n",
      {"more than can be counted", "train", NULL}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\ntrain: {epochs: 1, steps: 2}\n",
-     {"not both", "train", NULL}},
+     {"test.yaml:3:27: ", "not both", "train.epochs is at test.yaml:3:17"}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {strategy: dpp}\n",
      {"test.yaml:3:22: ", "did you mean", "ddp"}},
     {"data: {kind: synthetic}\nmodel: {preset: mlp-medium}\nparallel: {ranks: 2, strategy: single}\n",

@@ -58,11 +58,34 @@ static void a_short_run_counts_every_step(void **state) {
   assert_int_equal(r.train_loss_steps, 20);
 }
 
+/* The mean that the progress line shows is the table's, with every digit also after a loss that was huge. */
+static void the_mean_loss_is_of_the_last_hundred_steps(void **state) {
+  (void)state;
+  ls_step_log_t log;
+  ls_step_parts_t parts;
+  double loss[450];
+  assert_int_equal(ls_step_log_create(NULL, 1, &log), LS_OK);
+  assert_true(isnan(ls_step_log_loss(&log)));
+  for (int i = 0; i < LS_COUNT(loss); i++) {
+    loss[i] = i == 130 ? 1e38 : 1.0 / (i + 3);
+    ls_step_log_add(&log, 1000, NULL, (double)NAN, false, &parts); /* skipped steps do not count */
+    ls_step_log_add(&log, 1000, NULL, loss[i], true, &parts);
+    double sum = 0;
+    const int first = i < LS_LOSS_RING ? 0 : i + 1 - LS_LOSS_RING;
+    for (int k = first; k <= i; k++)
+      sum += loss[k];
+    const double mean = sum / (i + 1 - first);
+    if (!(fabs(ls_step_log_loss(&log) - mean) <= 1e-12 * mean)) fail_msg("after %d steps", i + 1);
+  }
+  ls_step_log_release(&log);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_add_up_to_the_mean_step_without_the_first_steps),
       cmocka_unit_test(steps_beyond_the_log_count_in_neither),
       cmocka_unit_test(a_short_run_counts_every_step),
+      cmocka_unit_test(the_mean_loss_is_of_the_last_hundred_steps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

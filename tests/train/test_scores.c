@@ -2,6 +2,8 @@
  * makes a checkpoint the best. */
 #include "sim_world.h"
 
+#include "monitor/record.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,14 +60,19 @@ typedef struct {
   ls_train_report_t report;
 } trained_t;
 
-static void train_one(const char *text, const ls_data_memory_t *memory, trained_t *one) {
+static void train_with(const char *text, const char *const *sets, int count, const ls_data_memory_t *memory,
+                       trained_t *one) {
   one->ctx = ls_ctx_create(NULL, NULL);
   assert_int_equal(ls_comm_self_create(one->ctx, &one->comm), LS_OK);
   one->world = (ls_world_t){.comm = one->comm};
-  assert_int_equal(ls_config_parse(one->ctx, "test", text, strlen(text), NULL, 0, &one->config), LS_OK);
+  assert_int_equal(ls_config_parse(one->ctx, "test", text, strlen(text), sets, count, &one->config), LS_OK);
   const ls_trainer_options_t options = {.memory = memory};
   assert_int_equal(ls_trainer_create(one->ctx, &one->world, one->config, &options, &one->t), LS_OK);
   assert_int_equal(ls_trainer_run(one->t, NULL, &one->report), LS_OK);
+}
+
+static void train_one(const char *text, const ls_data_memory_t *memory, trained_t *one) {
+  train_with(text, NULL, 0, memory, one);
 }
 
 static void release_one(trained_t *one) {
@@ -244,6 +251,129 @@ static void test_r2_of_constant_outputs(void **state) {
     }
 }
 
+/* Errors of a load in MW and of a temperature were one mean. */
+static void test_each_target_has_its_own_figures(void **state) {
+  (void)state;
+  enum { TARGETS = 3 };
+  static float targets[ROWS * TARGETS];
+  static const char *const names[] = {"0", "1", "2"};
+  trained_t one;
+  int64_t row[ROWS];
+  float y[ROWS * TARGETS];
+  for (int i = 0; i < ROWS; i++)
+    for (int o = 0; o < TARGETS; o++)
+      targets[i * TARGETS + o] = values[i * OUTPUTS + o] * (o == 0 ? 1e6f : 1) + (o == 0 ? 5e7f : 0);
+  ls_data_memory_t memory = {
+      .rows = ROWS, .inputs = INPUTS, .features = features, .outputs = TARGETS, .targets = targets};
+  train_one("model: {input: [4], loss: mse, layers: [{dense: {units: 3}}]}\n"
+            "data: {kind: synthetic, validation: 0.3}\n"
+            "train: {batch: 16, epochs: 2, metrics: [loss, mae, r2], optimizer: {name: sgd, lr: 0.05}}\n"
+            "parallel: {backend: cpu, threads: 1}\n",
+            &memory, &one);
+  const int64_t rows = predict(&one, row, y);
+  const ls_eval_metrics_t *m = &one.report.val_metrics;
+  assert_int_equal(m->targets, TARGETS);
+  assert_true(!m->v[0].each && m->v[1].each && m->v[2].each);
+  double mean[2] = {0, 0};
+  for (int o = 0; o < TARGETS; o++) {
+    double mae = 0;
+    for (int64_t i = 0; i < rows; i++)
+      mae += fabs((double)y[i * TARGETS + o] - (double)targets[row[i] * TARGETS + o]) / (double)rows;
+    assert_string_equal(m->target[o], names[o]);
+    assert_true(fabs(m->v[1].of[o] - mae) <= 1e-3 * mae);
+    mean[0] += m->v[1].of[o] / TARGETS;
+    mean[1] += m->v[2].of[o] / TARGETS;
+  }
+  assert_true(m->v[1].of[0] > 1e4 && m->v[1].of[2] < 10);
+  assert_near(m->v[1].value, mean[0]);
+  assert_near(m->v[2].value, mean[1]);
+  release_one(&one);
+}
+
+/* Every figure is a value of the monitor's records, and so in its files. */
+static void test_records_have_every_figure(void **state) {
+  (void)state;
+  for (int i = 0; ls_scores[i].name; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "val_%s", ls_scores[i].name);
+    if (!ls_metric_find(name, strlen(name))) fail_msg("no %s in record.h", name);
+  }
+}
+
+/* Only what is certain: a constant answer is as good. */
+static void test_notes_of_a_network_that_has_learned_nothing(void **state) {
+  (void)state;
+  static const struct {
+    const char *loss, *lr;
+    const char *notes[2];
+  } runs[] = {{"cross-entropy",
+               "1e-3",
+               {"that of always answering with the classes' shares", "the validation accuracy is not above"}},
+              {"cross-entropy", "1", {NULL, NULL}},
+              {"mse", "1e-9", {"that of always answering with the targets' means", NULL}},
+              {"mse", "0.3", {NULL, NULL}}};
+  static int32_t few[ROWS];
+  for (int i = 0; i < ROWS; i++)
+    few[i] = features[i * INPUTS] > -0.8f; /* the second class is nine times as frequent */
+  for (int k = 0; k < LS_COUNT(runs); k++) {
+    const bool of_classes = strcmp(runs[k].loss, "cross-entropy") == 0;
+    char text[1024];
+    trained_t one;
+    ls_data_memory_t memory = memory_of(runs[k].loss);
+    static float linear[ROWS];
+    for (int i = 0; i < ROWS; i++)
+      linear[i] = 3 * features[i * INPUTS] - features[i * INPUTS + 1];
+    memory.classes = of_classes ? few : NULL;
+    memory.targets = linear;
+    memory.outputs = 1;
+    snprintf(text, sizeof text,
+             "model: {input: [4], loss: %s, layers: [{dense: {units: %d%s}}]}\n"
+             "data: {kind: synthetic, validation: 0.3}\n"
+             "train: {batch: 16, epochs: 5, optimizer: {name: sgd, lr: %s}}\n"
+             "parallel: {backend: cpu, threads: 1}\n",
+             runs[k].loss, of_classes ? 2 : 1, of_classes ? ", init: zeros" : "", runs[k].lr);
+    train_one(text, &memory, &one);
+    int expected = 0;
+    for (int i = 0; i < 2 && runs[k].notes[i]; i++, expected++)
+      if (!strstr(one.report.note[i], runs[k].notes[i])) fail_msg("run %d: %s", k, one.report.note[i]);
+    if (one.report.notes != expected) fail_msg("run %d: %s", k, one.report.note[0]);
+    release_one(&one);
+  }
+}
+
+/* The seed was that of everything: no two of its runs could be compared on one split. */
+static void test_a_split_has_a_seed_of_its_own(void **state) {
+  (void)state;
+  static const struct {
+    int seed, split;
+    bool same_split, same_bits; /* as the first */
+  } runs[] = {{5, -1, true, true}, {5, 5, true, true},    {6, 5, true, false},
+              {7, 5, true, false}, {6, -1, false, false}, {5, 6, false, false}};
+  int64_t first[ROWS];
+  char hash[33] = "";
+  for (int k = 0; k < LS_COUNT(runs); k++) {
+    char text[1024], more[32];
+    trained_t one;
+    ls_data_memory_t memory = memory_of("mse");
+    snprintf(more, sizeof more, ", seed: %d", runs[k].seed);
+    config_text(text, "mse", "r2", more);
+    char set[64];
+    snprintf(set, sizeof set, "data.split_seed=%d", runs[k].split);
+    const char *sets[] = {set};
+    train_with(text, sets, 1, &memory, &one);
+    bool same = true;
+    for (int64_t i = 0; i < one.t->dataset->validation_count; i++) {
+      const int64_t row = ls_dataset_row(one.t->dataset, LS_PART_VALIDATION, i);
+      if (k == 0) first[i] = row;
+      same = same && first[i] == row;
+    }
+    if (k == 0) memcpy(hash, one.report.params_xxh3, sizeof hash);
+    assert_int_equal(same, runs[k].same_split);
+    assert_int_equal(strcmp(hash, one.report.params_xxh3) == 0, runs[k].same_bits);
+    release_one(&one);
+  }
+}
+
 static void test_ranks_change_no_figure(void **state) {
   (void)state;
   static const struct {
@@ -350,6 +480,10 @@ int main(void) {
       cmocka_unit_test(test_figures_of_labels),
       cmocka_unit_test(test_figures_of_values),
       cmocka_unit_test(test_r2_of_constant_outputs),
+      cmocka_unit_test(test_each_target_has_its_own_figures),
+      cmocka_unit_test(test_records_have_every_figure),
+      cmocka_unit_test(test_notes_of_a_network_that_has_learned_nothing),
+      cmocka_unit_test(test_a_split_has_a_seed_of_its_own),
       cmocka_unit_test(test_ranks_change_no_figure),
       cmocka_unit_test(test_uneven_shares_count_once),
       cmocka_unit_test(test_the_named_figure_ends_a_run),

@@ -18,6 +18,8 @@ enum { LS_ACCUMULATE_MAX = 1 << 16 }; /* micro-batches of a step: what is counte
 typedef struct {
   int64_t batch; /* global */
   int64_t epochs, steps;
+  const ls_place_t
+      *replaced; /* no option: of the one in the file that --set replaced by the other; NULL: none */
   int64_t seed;
   int precision;      /* ls_math_t */
   int64_t accumulate; /* at most LS_ACCUMULATE_MAX */

@@ -116,6 +116,8 @@ typedef struct {
   bool rises;  /* more is better */
   bool share;  /* shown in per cent */
   double (*figure)(const ls_evaluated_t *e, const double *sum); /* NaN: the samples have none */
+  double (*of)(const ls_evaluated_t *e, const double *sum,
+               int64_t output); /* the same of one value; NULL: no value has one */
 } ls_score_t;
 enum { LS_SCORE_NAME_BYTES = 64, LS_SCORES_MAX = LS_EVAL_METRICS_MAX };
 extern const ls_score_t ls_scores[]; /* ended by a row without a name; at most LS_SCORES_MAX */

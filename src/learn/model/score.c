@@ -39,27 +39,35 @@ static double f1(const ls_evaluated_t *e, const double *sum) {
   return all / present;
 }
 
-/* 1 - residual / total sum of squares, the mean over the outputs that vary; NaN if none does. An output varies if its
- * total exceeds what rounding can make of it. n terms of one sign, added in f64 in any order (n epsilon / 2), which
- * travel as pairs of f32 (16 epsilon), bound the relative error of t2; t * t / n has twice that of t. */
-static double r2(const ls_evaluated_t *e, const double *sum) {
+/* 1 - residual / total sum of squares; NaN if the output does not vary: if its total does not exceed what rounding can
+ * make of it. n terms of one sign, added in f64 in any order (n epsilon / 2), which travel as pairs of f32 (16 epsilon),
+ * bound the relative error of t2; t * t / n has twice that of t. */
+static double r2_of(const ls_evaluated_t *e, const double *sum, int64_t o) {
   const double n = (double)e->samples, rounding = 2 * (n + 32) * DBL_EPSILON;
   const double *square = sum + e->width, *t = square + e->width, *t2 = t + e->width;
+  const double total = t2[o] - t[o] * t[o] / n;
+  return total <= rounding * t2[o] ? (double)NAN : 1 - square[o] / total;
+}
+
+static double r2(const ls_evaluated_t *e, const double *sum) {
   double all = 0, vary = 0;
   for (int64_t o = 0; o < e->width; o++) {
-    const double total = t2[o] - t[o] * t[o] / n;
-    if (total <= rounding * t2[o]) continue;
-    all += 1 - square[o] / total;
-    vary++;
+    const double one = r2_of(e, sum, o);
+    all += isnan(one) ? 0 : one;
+    vary += !isnan(one);
   }
   return vary > 0 ? all / vary : NAN;
+}
+
+static double mae_of(const ls_evaluated_t *e, const double *sum, int64_t o) {
+  return sum[o] / (e->target_scale ? (double)e->target_scale[o] : 1) / (double)e->samples;
 }
 
 static double mae(const ls_evaluated_t *e, const double *sum) {
   double all = 0;
   for (int64_t o = 0; o < e->width; o++)
-    all += sum[o] / (e->target_scale ? (double)e->target_scale[o] : 1);
-  return all / (double)e->width / (double)e->samples;
+    all += mae_of(e, sum, o);
+  return all / (double)e->width;
 }
 
 enum {
@@ -81,8 +89,8 @@ const ls_score_t ls_scores[] = {
      .figure = hits},
     {.name = "f1", .losses = CLASSES, .op = &ls_op_class_counts, .counts = true, .rises = true, .figure = f1},
     {.name = "f1", .losses = LABELS, .op = &ls_op_label_counts, .counts = true, .rises = true, .figure = f1},
-    {.name = "r2", .losses = VALUES, .op = &ls_op_value_sums, .rises = true, .figure = r2},
-    {.name = "mae", .losses = VALUES, .op = &ls_op_value_sums, .figure = mae},
+    {.name = "r2", .losses = VALUES, .op = &ls_op_value_sums, .rises = true, .figure = r2, .of = r2_of},
+    {.name = "mae", .losses = VALUES, .op = &ls_op_value_sums, .figure = mae, .of = mae_of},
     {.name = NULL}};
 static_assert(LS_COUNT(ls_scores) - 1 <= LS_SCORES_MAX, "a bit for every row");
 

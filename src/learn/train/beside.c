@@ -1,5 +1,6 @@
 /* Writes a checkpoint beside the training: the run stands still while its state is copied, and a thread of rank 0 does the
- * rest. One save at a time: the next one waits for it. */
+ * rest. One save at a time: the next one waits for it. A best checkpoint so soon after the last write that saving would
+ * take much of the disk's time is only copied; it is written when its turn has come, or gives way to a better one. */
 #include "train/trainer.h"
 
 #include "base/signals.h"
@@ -9,6 +10,7 @@
 struct ls_beside {
   ls_ctx_t *ctx; /* of the thread */
   pthread_t thread;
+  bool held;         /* `save` waits for its turn; nothing is under way */
   bool begun;        /* a save is under way until its end was taken note of */
   bool running;      /* there is a thread to join */
   _Atomic bool done; /* it has nothing left to do */
@@ -73,15 +75,25 @@ void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status) {
   return b->copies > 0 ? b->copy : t->engine.state->host;
 }
 
-void ls_beside_start(ls_trainer_t *t, ls_save_t *save) {
-  ls_beside_t *b = t->beside;
-  b->save = *save;
-  *save = (ls_save_t){0};
+static void start(ls_beside_t *b) {
   b->begin_ns = ls_clock_ns();
+  b->held = false;
   b->begun = true;
   atomic_store(&b->done, false);
   b->running = ls_signals_thread(&b->thread, "saving", write_all, b) == 0;
   if (!b->running) write_all(b); /* no thread to be had: then here */
+}
+
+static bool turn_has_come(const ls_trainer_t *t) {
+  return ls_clock_ns() - t->beside->begin_ns >= LS_WRITES_APART * t->save_took_ns;
+}
+
+void ls_beside_start(ls_trainer_t *t, ls_save_t *save, bool may_wait) {
+  ls_beside_t *b = t->beside;
+  b->save = *save;
+  *save = (ls_save_t){0};
+  b->held = may_wait && !turn_has_come(t);
+  if (!b->held) start(b);
 }
 
 void ls_beside_wait(ls_trainer_t *t) {
@@ -89,9 +101,10 @@ void ls_beside_wait(ls_trainer_t *t) {
   t->beside->running = false;
 }
 
-ls_status_t ls_beside_end(ls_trainer_t *t) {
+/* Takes note of the end of the one that is under way; how the last one ended. */
+static ls_status_t finish(ls_trainer_t *t) {
   ls_beside_t *b = t->beside;
-  if (!b || !b->begun) return b ? b->status : LS_OK;
+  if (!b->begun) return b->status;
   ls_beside_wait(t);
   b->begun = false;
   ls_status_t status = b->status;
@@ -103,9 +116,28 @@ ls_status_t ls_beside_end(ls_trainer_t *t) {
   return status;
 }
 
+ls_status_t ls_beside_end(ls_trainer_t *t) {
+  if (!t->beside) return LS_OK;
+  ls_status_t status = finish(t);
+  if (status != LS_OK || !t->beside->held) return status;
+  start(t->beside);
+  return finish(t);
+}
+
+ls_status_t ls_beside_give_way(ls_trainer_t *t) {
+  ls_beside_t *b = t->beside;
+  if (!b || !b->held) return ls_beside_end(t);
+  b->held = false;
+  ls_save_done(t, &b->save, NULL, LS_OK, 0);
+  return b->status;
+}
+
 bool ls_beside_failed(ls_trainer_t *t) {
-  const ls_beside_t *b = t->beside;
-  return b && (!b->begun || atomic_load(&b->done)) && ls_beside_end(t) != LS_OK;
+  ls_beside_t *b = t->beside;
+  if (!b || (b->begun && !atomic_load(&b->done))) return false;
+  ls_status_t status = finish(t);
+  if (status == LS_OK && b->held && turn_has_come(t)) start(b);
+  return status != LS_OK;
 }
 
 void ls_beside_destroy(ls_trainer_t *t) {

@@ -21,10 +21,13 @@ ls_status_t ls_trainer_lock(ls_trainer_t *t) {
 }
 
 void ls_trainer_unclaim(ls_trainer_t *t) {
+  static const char *const names[] = {LS_CONFIG_NAME, LS_HISTORY_NAME};
   if (!t->lock || !ls_ckpt_lock_made_dir(t->lock) || t->checkpoint[0]) return;
-  char path[PATH_MAX];
-  int len = snprintf(path, sizeof path, "%s/%s", t->config->checkpoint.dir, LS_CONFIG_NAME);
-  if (len > 0 && len < (int)sizeof path) unlink(path);
+  for (int i = 0; i < LS_COUNT(names); i++) {
+    char path[PATH_MAX];
+    int len = snprintf(path, sizeof path, "%s/%s", t->config->checkpoint.dir, names[i]);
+    if (len > 0 && len < (int)sizeof path) unlink(path);
+  }
 }
 
 static bool is_checkpoint(const char *name) {
@@ -33,7 +36,8 @@ static bool is_checkpoint(const char *name) {
 
 /* The names that an earlier run may have left in its directory. */
 static bool belongs_to_run(const char *name) {
-  return is_checkpoint(name) || strcmp(name, LS_CONFIG_NAME) == 0 || strcmp(name, LS_BEST_NAME) == 0;
+  return is_checkpoint(name) || strcmp(name, LS_CONFIG_NAME) == 0 || strcmp(name, LS_BEST_NAME) == 0 ||
+         strcmp(name, LS_HISTORY_NAME) == 0;
 }
 
 /* The first "dir/previous-N" that does not exist. */
@@ -84,12 +88,18 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
   ls_status_t status = t->resumed_from < 0 ? move_aside(t->ctx, dir) : LS_OK;
   if (status != LS_OK) return status;
   char *text = ls_config_text(t->ctx, t->config);
-  char *path = ls_path_join(t->ctx, dir, LS_CONFIG_NAME);
-  status = text && path ? ls_file_expect(t->ctx, path) : LS_ERR_MEMORY;
+  char *path = ls_path_join(t->ctx, dir, LS_CONFIG_NAME),
+       *history = ls_path_join(t->ctx, dir, LS_HISTORY_NAME);
+  status = text && path && history ? ls_file_expect(t->ctx, path) : LS_ERR_MEMORY;
+  if (status == LS_OK) status = ls_file_expect(t->ctx, history);
   if (status == LS_OK) status = ls_file_replace(t->ctx, path, text, strlen(text));
-  if (status != LS_OK) ls_trainer_unclaim(t);
+  if (status == LS_OK)
+    ls_history_begin(t);
+  else
+    ls_trainer_unclaim(t);
   ls_free(text);
   ls_free(path);
+  ls_free(history);
   return status;
 }
 

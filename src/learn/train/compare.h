@@ -27,6 +27,12 @@ typedef struct {
   int64_t past_step, from, to;
 } ls_skip_t;
 
+/* The best evaluation by train.best so far: its figure, of which less is better. */
+typedef struct {
+  double figure; /* NAN: there was none */
+  int64_t step, epoch;
+} ls_best_t;
+
 /* What a checkpoint's meta data say of its run. What an older version did not write is -1 in the first group, else 0,
  * "" or NAN. */
 typedef struct {
@@ -38,6 +44,7 @@ typedef struct {
   int64_t global_batch, train_count;
   double best_figure; /* early stopping: NAN = none */
   int64_t no_better;
+  ls_best_t best;
   ls_skip_t skip[LS_SKIPS_MAX];
   int skips;
   json_t *norm;      /* borrowed from the meta data */

@@ -188,21 +188,26 @@ static bool is_assigned(const ls_doc_node_t *node) {
 
 /* epochs and steps are two ways to give the run's length: a value in --set replaces the other one in the
  * file. */
-static void choose_length(const ls_doc_node_t *train, ls_train_config_t *config) {
-  bool epochs = is_assigned(ls_doc_get(train, "epochs")), steps = is_assigned(ls_doc_get(train, "steps"));
-  if (steps && !epochs && config->steps > 0) config->epochs = 0;
-  if (epochs && !steps && config->epochs > 0) config->steps = 0;
+static ls_status_t choose_length(ls_ctx_t *ctx, const ls_doc_node_t *train, ls_train_config_t *config) {
+  const ls_doc_node_t *epochs = ls_doc_get(train, "epochs"), *steps = ls_doc_get(train, "steps");
+  if (config->epochs == 0 || config->steps == 0) return LS_OK;
+  if (is_assigned(epochs) == is_assigned(steps))
+    return ls_fail_at(ctx, LS_ERR_CONFIG, &steps->place,
+                      "give train.epochs or train.steps, not both: train.epochs is at %s:%d:%d",
+                      LS_SHOWN(epochs->place.file), epochs->place.line, epochs->place.column);
+  if (is_assigned(steps))
+    config->epochs = 0;
+  else
+    config->steps = 0;
+  config->replaced = is_assigned(steps) ? &epochs->place : &steps->place;
+  return LS_OK;
 }
 
 ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
   const ls_doc_node_t *train = ls_doc_get(doc->root, "train"), *parallel = ls_doc_get(doc->root, "parallel");
   const ls_place_t whole = {.file = doc->file};
   const ls_place_t *train_place = train ? &train->key_place : &whole;
-  ls_status_t status = LS_OK;
-  choose_length(train, &config->train);
-  if (config->train.epochs > 0 && config->train.steps > 0)
-    status = ls_config_first(
-        status, ls_fail_at(ctx, LS_ERR_CONFIG, train_place, "give train.epochs or train.steps, not both"));
+  ls_status_t status = choose_length(ctx, train, &config->train);
   if (config->train.epochs == 0 && config->train.steps == 0) config->train.epochs = 1;
   int64_t samples;
   if (__builtin_mul_overflow(config->train.steps, config->train.batch, &samples))

@@ -16,9 +16,12 @@ static const ls_option_t train_rows[] = {
         .help = "Passes over the training part; 0: not set. Without epochs and steps the run is "
                 "one epoch."),
     ROW(LS_OPT_INT, ls_train_config_t, steps, .min = 0, .max = 1e12, .initial = "0",
-        .help = "Steps of the whole run, instead of epochs; 0: not set."),
+        .help = "Steps of the whole run, instead of epochs; 0: not set. One of the two in --set replaces the "
+                "other in the "
+                "file."),
     ROW(LS_OPT_INT, ls_train_config_t, seed, .change = LS_CHANGE_DATA, .min = 0, .max = 9e15, .initial = "42",
-        .help = "Seed of the initial values, the split, the order of samples and dropout."),
+        .help = "Seed of the initial values, the order of samples, dropout and, without data.split_seed, the "
+                "split."),
     ROW(LS_OPT_ENUM, ls_train_config_t, precision, .choices = ls_math_names, .initial = "fp32",
         .help =
             "fp32. tf32: tensor cores multiply matrices with elements rounded to 10 bits "
@@ -56,7 +59,7 @@ static const ls_option_t train_rows[] = {
     ROW(LS_OPT_INT, ls_train_config_t, patience, .unit = "evaluations", .min = 0, .max = 1e9, .initial = "0",
         .help =
             "Stop the run after this many evaluations without a better validation loss, or what train.best "
-            "names, and save at every better one; 0 = never stop early."),
+            "names; 0 = never stop early."),
     ROW(LS_OPT_STRINGS, ls_train_config_t, metrics, .change = LS_CHANGE_IGNORED, .optional = true,
         .help = "Further figures of evaluations. Of classes: accuracy, top5, f1; of labels: accuracy, f1; of "
                 "positions "
@@ -79,8 +82,10 @@ static const ls_option_t checkpoint_rows[] = {
     ROW(LS_OPT_INT, ls_checkpoint_config_t, every_steps, .unit = "steps", .min = -1, .max = 1e12,
         .initial = "-1",
         .help =
-            "Steps between checkpoints; 0 = save only at the end; -1 = as often as pays, by what a save is "
-            "measured to cost and failure_hours (Daly 2006)."),
+            "Steps between checkpoints; 0 = none before the end; -1 = as often as pays, by what a save is "
+            "measured to cost and failure_hours (Daly 2006). The best evaluation of the validation part by "
+            "train.best "
+            "is saved in any case."),
     ROW(LS_OPT_FLOAT, ls_checkpoint_config_t, failure_hours, .unit = "hours", .min = 0.0001, .max = 1e6,
         .initial = "24", .help = "Mean time between failures of the whole run, for every_steps: -1."),
     ROW(LS_OPT_BOOL, ls_checkpoint_config_t, beside, .initial = "true",

@@ -125,7 +125,7 @@ static ls_status_t open_data(ls_trainer_t *t, const ls_trainer_options_t *option
   ls_arena_t arena;
   ls_arena_init(&arena, t->ctx);
   ls_norm_t *norm = NULL;
-  uint64_t seed = (uint64_t)t->config->train.seed;
+  uint64_t seed = ls_train_split_seed(t->config);
   ls_status_t status = ls_train_saved(t->ctx, "the checkpoint", meta, saved);
   ls_data_config_t data = t->config->data;
   if (options->memory) data.kind = LS_DATA_MEMORY;
@@ -174,7 +174,9 @@ static ls_status_t saved_samples(ls_ctx_t *ctx, const ls_saved_t *saved, int64_t
 static ls_status_t figures_compare(const ls_trainer_t *t, const ls_saved_t *saved, bool *comparable) {
   bool same, same_held;
   *comparable = false;
-  if (saved->seed != t->config->train.seed || saved->validation != t->config->data.validation) return LS_OK;
+  if ((uint64_t)saved->seed != ls_train_split_seed(t->config) ||
+      saved->validation != t->config->data.validation)
+    return LS_OK;
   ls_status_t status = compare_data(t, saved, &same, &same_held);
   *comparable = same && same_held;
   return status;
@@ -202,6 +204,15 @@ static ls_status_t leave_out(ls_trainer_t *t) {
   return LS_OK;
 }
 
+static void say_length(const ls_trainer_t *t) {
+  const ls_train_config_t *train = &t->config->train;
+  const bool steps = train->steps > 0;
+  if (train->replaced)
+    ls_log(t->ctx, LS_LOG_INFO, "train.%s of --set (%lld) replaces train.%s of %s:%d",
+           steps ? "steps" : "epochs", (long long)(steps ? train->steps : train->epochs),
+           steps ? "epochs" : "steps", LS_SHOWN(train->replaced->file), train->replaced->line);
+}
+
 /* The length of the run, and this rank's part of each batch. A resumed run begins after the last trained
  * sample, whatever its batch size is now. */
 static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
@@ -215,6 +226,7 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
     if (comparable) {
       t->best_figure = saved->best_figure;
       t->no_better = saved->no_better;
+      t->best = saved->best;
     }
     status = saved_samples(t->ctx, saved, t->step, &t->base_sample);
     if (status != LS_OK) return status;
@@ -229,7 +241,10 @@ static ls_status_t plan_run(ls_trainer_t *t, const ls_saved_t *saved) {
   if (counted != LS_OK) return counted;
   t->total_steps = end.steps;
   t->total_samples = end.samples;
-  if (t->training && t->world->comm->rank == 0) ls_train_hints(t->ctx, t->config, t->total_steps);
+  if (t->training && t->world->comm->rank == 0) {
+    say_length(t);
+    ls_train_hints(t->ctx, t->config, t->dataset, t->total_steps);
+  }
   return LS_OK;
 }
 
@@ -307,7 +322,7 @@ static ls_status_t check_world(ls_trainer_t *t) {
 
 static void begin(ls_trainer_t *t) {
   t->resumed_from = -1;
-  t->val_loss = t->val_accuracy = t->val_figure = t->best_figure = NAN;
+  t->val_loss = t->val_accuracy = t->val_figure = t->best_figure = t->best.figure = NAN;
 }
 
 ls_status_t ls_trainer_restart(ls_trainer_t *t) {
@@ -430,6 +445,7 @@ void ls_trainer_destroy(ls_trainer_t *t) {
   ls_dataset_close(t->dataset);
   ls_ckpt_unlock(t->lock);
   ls_watchdog_stop(t->watchdog);
+  json_decref(t->history);
   hide(t);
   ls_free(t->range);
   ls_free(t);

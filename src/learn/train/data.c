@@ -35,6 +35,10 @@ ls_data_want_t ls_train_want(const ls_model_config_t *model) {
                           .preset = model->preset};
 }
 
+uint64_t ls_train_split_seed(const ls_config_t *config) {
+  return (uint64_t)(config->data.split_seed >= 0 ? config->data.split_seed : config->train.seed);
+}
+
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
                                  int64_t samples) {
   if (samples >= config->train.batch) return LS_OK;

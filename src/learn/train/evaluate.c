@@ -5,6 +5,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LOSS, CORRECT, CHUNK_FIRST };
@@ -127,7 +128,7 @@ static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples
   if (positions == 0) return samples;
   const ls_corpus_t *corpus = t->dataset->corpus;
   for (int64_t i = 0; corpus && corpus->masked > 0 && i < samples; i++)
-    count += ls_corpus_mask(corpus, (uint64_t)t->config->train.seed, (uint64_t)i, NULL, NULL);
+    count += ls_corpus_mask(corpus, t->dataset->seed, (uint64_t)i, NULL, NULL);
   if (count > 0) return count;
   if (!t->dataset->targets) return samples * positions; /* windows of a text: every token counts */
   for (int64_t i = 0; i < samples; i++) {
@@ -145,34 +146,68 @@ static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples
   return count;
 }
 
+/* "-nan" is no other answer than "nan". */
+static double plain(double value) {
+  return isnan(value) ? (double)NAN : value;
+}
+
+static const double *sums_of(const evaluation_t *e, int metric) {
+  return e->of[metric] < 0 ? NULL : e->sums[e->of[metric]].sum;
+}
+
 static double figure(const evaluation_t *e, const ls_evaluated_t *all, int metric) {
-  return ls_scores[metric].figure(all, e->of[metric] < 0 ? NULL : e->sums[e->of[metric]].sum);
+  return plain(ls_scores[metric].figure(all, sums_of(e, metric)));
+}
+
+/* Of targets with units of their own a mean says little. */
+static void name_targets(const ls_trainer_t *t, ls_eval_metrics_t *m) {
+  const ls_strings_t *names = &t->config->data.target;
+  const bool named = t->config->data.kind == LS_DATA_CSV && names->count == t->outputs;
+  if (t->outputs < 2 || t->outputs > LS_EVAL_TARGETS_MAX) return;
+  m->targets = (int)t->outputs;
+  for (int o = 0; o < m->targets; o++)
+    if (named)
+      ls_text_shown(names->v[o], SIZE_MAX, m->target[o], sizeof m->target[o]);
+    else
+      snprintf(m->target[o], sizeof m->target[o], "%d", o);
+}
+
+static void fill_metrics(const ls_trainer_t *t, const evaluation_t *e, const ls_evaluated_t *all,
+                         ls_eval_metrics_t *m) {
+  const ls_train_config_t *config = &t->config->train;
+  name_targets(t, m);
+  m->count = config->metrics.count;
+  for (int i = 0; i < m->count; i++) {
+    const int metric = config->metric[i];
+    const ls_score_t *row = &ls_scores[metric];
+    m->v[i] = (ls_eval_metric_t){.name = row->name,
+                                 .value = figure(e, all, metric),
+                                 .share = row->share,
+                                 .usual = row->op == NULL,
+                                 .each = row->of && m->targets > 0};
+    for (int o = 0; m->v[i].each && o < m->targets; o++)
+      m->v[i].of[o] = plain(row->of(all, sums_of(e, metric), o));
+  }
 }
 
 static void conclude(const ls_trainer_t *t, ls_part_t part, int64_t samples, int64_t chunks, evaluation_t *e,
                      ls_eval_report_t *report) {
-  const ls_train_config_t *config = &t->config->train;
   const ls_loss_t *loss = ls_model_loss(&t->config->model);
   ls_evaluated_t all = {.samples = samples,
                         .classified = loss->probabilities ? classified(t, part, samples) : samples,
                         .width = ls_model_classes(&t->config->model),
                         .target_scale = loss->classes ? NULL : t->dataset->norm.target_scale};
   add_up(e, chunks, &all);
-  all.loss /= (double)samples;
+  all.loss = plain(all.loss / (double)samples);
   *report = (ls_eval_report_t){.samples = samples,
                                .correct = (int64_t)llround(all.correct),
                                .loss = all.loss,
                                .accuracy = loss->probabilities ? all.correct / (double)all.classified : NAN,
                                .perplexity = ls_trainer_perplexity(t, all.loss),
-                               .figure = figure(e, &all, config->figure),
+                               .figure = figure(e, &all, t->config->train.figure),
                                .validation = part == LS_PART_VALIDATION,
                                .new_data = t->new_data};
-  report->metrics.count = config->metrics.count;
-  for (int i = 0; i < config->metrics.count; i++) {
-    const ls_score_t *row = &ls_scores[config->metric[i]];
-    report->metrics.v[i] =
-        (ls_eval_metric_t){row->name, figure(e, &all, config->metric[i]), row->share, row->op == NULL};
-  }
+  fill_metrics(t, e, &all, &report->metrics);
 }
 
 ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_report_t *report) {
@@ -180,7 +215,7 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
   int64_t samples = part == LS_PART_TRAIN ? t->dataset->train_count : t->dataset->validation_count;
   int64_t rows = t->engine.step[LS_STEP_EVALUATE].rows, chunks = (samples + rows - 1) / rows;
   ls_loader_spec_t spec = {.part = part,
-                           .seed = (uint64_t)t->config->train.seed,
+                           .seed = t->dataset->seed, /* of what is masked: alike for every train.seed */
                            .global_batch = rows,
                            .rows = rows,
                            .accumulate = 1,

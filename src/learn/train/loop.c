@@ -69,29 +69,23 @@ static ls_status_t evaluate(ls_loop_t *loop, ls_eval_report_t *report) {
   show(loop, LS_PAGE_EVALUATE);
   ls_status_t status = ls_trainer_evaluate_part(t, LS_PART_VALIDATION, report);
   show(loop, loop->shown);
-  if (status == LS_OK) {
-    t->val_loss = report->loss;
-    t->val_step = t->step;
-    t->val_accuracy = report->accuracy;
-    t->val_metrics = report->metrics;
-    t->val_figure = ls_scores[t->config->train.figure].rises ? -report->figure : report->figure;
-  }
+  if (status == LS_OK) ls_loop_evaluated(loop, report);
   int64_t took = ls_loop_clock_ns(loop) - start;
   loop->eval_ns += took;
   loop->seen.eval_ns = loop->eval_ns;
   ls_trainer_seen(t, NULL, 0, NULL, &loop->seen);
   leave_out(loop, took);
-  if (status == LS_OK && t->step > loop->first_step && loop->told_step != t->step) ls_loop_progress(loop);
+  if (status == LS_OK && t->step > loop->first_step && loop->progress.step != t->step) ls_loop_progress(loop);
   return status;
 }
 
 /* Until the next save where it is chosen: as Daly's estimate says, and the disk done with the last one nine times over. */
 static int64_t save_wait_ns(const ls_loop_t *loop) {
-  enum { FIRST_COST_NS = 1000000000, WRITES_APART = 10 };
+  enum { FIRST_COST_NS = 1000000000 };
   const int64_t failure_ns = (int64_t)(loop->t->config->checkpoint.failure_hours * 3600e9);
   int64_t wait_ns =
       ls_save_interval_ns(loop->saves > 0 ? loop->save_ns / loop->saves : FIRST_COST_NS, failure_ns);
-  int64_t apart_ns = WRITES_APART * loop->t->save_took_ns;
+  int64_t apart_ns = LS_WRITES_APART * loop->t->save_took_ns;
   return wait_ns > apart_ns ? wait_ns : apart_ns;
 }
 
@@ -117,16 +111,16 @@ static ls_status_t claim(ls_loop_t *loop) {
   return status;
 }
 
-/* last: the run has ended, and nothing is trained while it is written. */
-static ls_status_t save(ls_loop_t *loop, bool last) {
-  if (!last && !has_applied(loop)) return LS_OK;
+/* LS_SAVE_NOW: the run has ended, and nothing is trained while it is written. */
+static ls_status_t save(ls_loop_t *loop, ls_save_when_t when) {
+  if (when != LS_SAVE_NOW && !has_applied(loop)) return LS_OK;
   int64_t start = ls_loop_clock_ns(loop);
   show(loop, LS_PAGE_SAVE);
   uint64_t before = ls_watchdog_enter(loop->t->watchdog, LS_WATCHDOG_OFF, loop->t->step);
   ls_status_t status = ls_trainer_claim(loop->t);
   if (status == LS_OK && loop->t->config->train.replica_steps > 0)
     status = ls_trainer_compare_replicas(loop->t);
-  if (status == LS_OK) status = ls_trainer_save(loop->t, !last);
+  if (status == LS_OK) status = ls_trainer_save(loop->t, when);
   ls_watchdog_leave(loop->t->watchdog, before);
   show(loop, loop->shown);
   int64_t took = ls_loop_clock_ns(loop) - start;
@@ -136,11 +130,13 @@ static ls_status_t save(ls_loop_t *loop, bool last) {
   loop->saves++;
   loop->saved_ns = start;
   leave_out(loop, took);
-  if (status == LS_OK && !last && loop->saves == 1 && save_chosen(loop->t))
+  if (status == LS_OK && when == LS_SAVE_BESIDE && !loop->spoke_of_saves && save_chosen(loop->t)) {
+    loop->spoke_of_saves = true;
     ls_log(loop->t->ctx, LS_LOG_INFO,
            "the run stood still for %.3g s to save: the next checkpoint is made in %.3g s or later "
            "(checkpoint.every_steps: -1, checkpoint.failure_hours: %g)",
            (double)took * 1e-9, (double)save_wait_ns(loop) * 1e-9, loop->t->config->checkpoint.failure_hours);
+  }
   return status;
 }
 
@@ -149,10 +145,12 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
   int64_t step = e->finished;
-  const float *stats;
-  ls_status_t status = ls_engine_wait(e, &stats);
+  const float *got, *stats = loop->stats;
+  ls_status_t status = ls_engine_wait(e, &got);
   if (status == LS_OK) status = loop->tracing;
   if (status != LS_OK) return status;
+  for (int i = 0; i < LS_STAT_COUNT; i++)
+    loop->stats[i] = isnan(got[i]) ? NAN : got[i]; /* never "-nan" */
   /* If the process was stopped during a step, the step counts as long as the one before. */
   int64_t stopped_ns = ls_watchdog_stopped_ns(t->watchdog), now = e->done_ns - stopped_ns;
   bool whole = stopped_ns == loop->stopped_ns || step == loop->first_step;
@@ -177,7 +175,6 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   t->step = step + 1;
   loop->shown = LS_PAGE_STEP;
   ls_page_step(t->line, t->step, e->done_ns);
-  memcpy(loop->stats, stats, sizeof loop->stats);
   loop->step_ns = step_ns;
   ls_loop_count_own(loop, e->took, whole, step_ns);
   if (t->page && e->took)
@@ -268,7 +265,7 @@ static ls_status_t finish_steps(ls_loop_t *loop, int ahead) {
 static ls_status_t stand_still(ls_loop_t *loop, ls_asked_t *asked) {
   enum { LOOK_NS = 50000000 };
   ls_trainer_t *t = loop->t;
-  ls_status_t status = t->config->checkpoint.dir ? save(loop, false) : LS_OK;
+  ls_status_t status = t->config->checkpoint.dir ? save(loop, LS_SAVE_BESIDE) : LS_OK;
   if (t->world->comm->rank == 0)
     ls_log(t->ctx, LS_LOG_WARN, "safety: paused after step %lld", (long long)t->step);
   const int64_t begin_ns = ls_clock_ns();
@@ -318,14 +315,14 @@ static ls_status_t run_steps(ls_loop_t *loop) {
     if (status == LS_OK) status = claim(loop);
     if (status == LS_OK && prune) status = ls_trainer_prune(t, step);
     ls_eval_report_t unused;
-    bool better = false;
+    bool saves = save_due(t, step), better = false;
     if (status == LS_OK && evaluate_due(t, step)) {
       status = evaluate(loop, &unused);
-      better = count_evaluation(t) && t->config->train.patience > 0 && t->config->checkpoint.dir;
+      better = count_evaluation(t) && t->config->checkpoint.dir;
       if (status == LS_OK && ls_trainer_patience_lost(t)) return LS_OK;
     }
-    if (status == LS_OK && (better || save_due(t, step))) status = save(loop, false);
-    if (status == LS_OK && compare_due(t, step) && !(save_due(t, step) && has_applied(loop)))
+    if (status == LS_OK && (saves || better)) status = save(loop, saves ? LS_SAVE_BESIDE : LS_SAVE_BEST);
+    if (status == LS_OK && compare_due(t, step) && !((saves || better) && has_applied(loop)))
       status = ls_trainer_compare_replicas(t);
     if (status == LS_OK && step < t->total_steps) status = what_is_asked(loop, step, &asked);
     if (status != LS_OK) return status;
@@ -337,7 +334,7 @@ static ls_status_t run_steps(ls_loop_t *loop) {
       status = ls_trainer_saved(t);
       return status != LS_OK ? status : asked.stop ? LS_ERR_INTERRUPTED : LS_ERR_AGAIN;
     }
-    if (status == LS_OK && asked.save) status = save(loop, false);
+    if (status == LS_OK && asked.save) status = save(loop, LS_SAVE_BESIDE);
     if (status == LS_OK) status = rest(loop);
   }
   return status;
@@ -356,13 +353,14 @@ static ls_status_t run_loop(ls_loop_t *loop, ls_train_report_t *report) {
   int64_t done = t->step - loop->first_step;
   if (status == LS_OK && done > 0 && loop->skipped_row == done) status = ls_loop_diverged(loop, loop->stats);
   bool ended = status == LS_OK || (ls_trainer_goes_on(status) && (done == 0 || loop->skipped < done));
+  if (!ended) ls_beside_end(t); /* what was copied is good; a failure was reported */
   if (ended && validate) {
     ls_status_t evaluation = evaluate(loop, &evaluated);
     if (evaluation != LS_OK) return evaluation;
     if (done > 0 && t->step == t->total_steps && epochs_end(t, t->step)) count_evaluation(t);
   }
   if (ended && t->config->checkpoint.dir && (done > 0 || t->resumed_from < 0)) {
-    ls_status_t saving = save(loop, true);
+    ls_status_t saving = save(loop, LS_SAVE_NOW);
     if (saving != LS_OK) return saving;
   }
   if (ended && loop->trace) {
@@ -398,7 +396,12 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   if (status == LS_OK && loop.hooks->trace_path && !(loop.trace = json_array()))
     status = ls_fail(t->ctx, LS_ERR_MEMORY, "out of memory for the trace");
   ls_trainer_need(t, &report->memory);
-  loop.device_bytes = report->memory.device_bytes;
+  loop.progress = (ls_progress_t){.total_steps = t->total_steps,
+                                  .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
+                                  .val_loss = NAN,
+                                  .val_accuracy = NAN,
+                                  .device_bytes = report->memory.device_bytes};
+  ls_trainer_seen_evaluation(t, &loop.seen); /* there is none yet */
   if (status == LS_OK) status = ls_trainer_watch(t);
   if (status == LS_OK) status = run_loop(&loop, report);
   bool together = status == LS_OK || ls_trainer_goes_on(status);

@@ -27,11 +27,11 @@ typedef struct {
   int64_t waited_ns, waited_units; /* for samples, since the newest step ended; up to which launch that is */
   ls_status_t tracing;
   ls_step_parts_t parts;
-  int64_t device_bytes;
   ls_monitor_state_t seen;
   ls_timeline_t timeline;
-  ls_page_phase_t shown; /* what the page shows between evaluations and saves */
-  int64_t told_step;     /* the newest step that the progress hook heard of */
+  ls_page_phase_t shown;  /* what the page shows between evaluations and saves */
+  ls_progress_t progress; /* what the hook hears of; evaluations change what they bring */
+  bool spoke_of_saves;    /* it was said when the next one is due */
   double train_loss_first;
 } ls_loop_t;
 
@@ -67,6 +67,8 @@ static inline bool ls_trainer_patience_lost(const ls_trainer_t *t) {
 float ls_loop_rate(void *trainer, int64_t step);
 /* Tells the progress hook of the newest step. Rank 0. */
 void ls_loop_progress(ls_loop_t *loop);
+/* Takes note of an evaluation of the validation part. Local. */
+void ls_loop_evaluated(ls_loop_t *loop, const ls_eval_report_t *report);
 /* LS_ERR_NONFINITE, reported with a remedy: the run stops because of these numbers. */
 ls_status_t ls_loop_diverged(const ls_loop_t *loop, const float *stats);
 /* Reports a run that had already reached its end. */
@@ -74,5 +76,7 @@ void ls_loop_nothing_left(const ls_trainer_t *t);
 /* The report: what is known before the run, and what it has done. */
 void ls_loop_describe(const ls_trainer_t *t, ls_train_report_t *report);
 void ls_loop_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *report);
+/* notes.c: the report's notes, from what else is in it. */
+void ls_loop_notes(const ls_loop_t *loop, ls_train_report_t *report);
 
 #endif

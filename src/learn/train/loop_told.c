@@ -19,29 +19,47 @@ static double samples_per_s(const ls_loop_t *loop) {
   return took_ns > 0 ? samples * 1e9 / (double)took_ns : 0;
 }
 
+static int64_t epochs_done(const ls_trainer_t *t) {
+  return ls_trainer_samples(t) / t->dataset->train_count;
+}
+
 void ls_loop_progress(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
-  loop->told_step = t->step;
+  ls_progress_t *p = &loop->progress;
+  const int64_t whole = epochs_done(t);
+  p->step = t->step;
   if (!loop->hooks->progress || t->world->comm->rank != 0) return;
-  ls_progress_t progress = {.step = t->step,
-                            .total_steps = t->total_steps,
-                            .epoch = ls_trainer_samples(t) / t->dataset->train_count,
-                            .total_epochs = t->config->train.steps > 0 ? 0 : t->config->train.epochs,
-                            .train_loss = (double)loop->stats[LS_STAT_LOSS],
-                            .grad_norm = (double)loop->stats[LS_STAT_GRAD_NORM],
-                            .lr = (double)ls_loop_rate(t, t->step - 1),
-                            .step_time_ns = loop->step_ns,
-                            .parts = loop->parts,
-                            .samples_per_s = samples_per_s(loop),
-                            .val_loss = t->val_loss,
-                            .val_accuracy = t->val_accuracy,
-                            .val_metrics = t->val_metrics,
-                            .skipped_steps = loop->skipped,
-                            .device_bytes = loop->device_bytes,
-                            .running_ns = ls_loop_clock_ns(loop) - loop->begin_ns};
+  p->epoch = whole;
+  p->in_epoch = whole + (ls_trainer_samples(t) > whole * t->dataset->train_count || whole == 0);
+  p->train_loss = (double)loop->stats[LS_STAT_LOSS];
+  p->train_loss_mean = ls_step_log_loss(&loop->log);
+  p->grad_norm = (double)loop->stats[LS_STAT_GRAD_NORM];
+  p->lr = (double)ls_loop_rate(t, t->step - 1);
+  p->step_time_ns = loop->step_ns;
+  p->parts = loop->parts;
+  p->samples_per_s = samples_per_s(loop);
+  p->skipped_steps = loop->skipped;
+  p->running_ns = ls_loop_clock_ns(loop) - loop->begin_ns;
   uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_OFF, t->step);
-  loop->hooks->progress(loop->hooks->user, &progress);
+  loop->hooks->progress(loop->hooks->user, p);
   ls_watchdog_leave(t->watchdog, before);
+}
+
+void ls_loop_evaluated(ls_loop_t *loop, const ls_eval_report_t *report) {
+  ls_trainer_t *t = loop->t;
+  const bool trained = t->step > loop->first_step;
+  t->val_loss = report->loss;
+  t->val_step = t->step;
+  t->val_accuracy = report->accuracy;
+  t->val_metrics = report->metrics;
+  t->val_figure = ls_scores[t->config->train.figure].rises ? -report->figure : report->figure;
+  if (trained && isfinite(t->val_figure) && !(t->val_figure >= t->best.figure))
+    t->best = (ls_best_t){t->val_figure, t->step, epochs_done(t)};
+  loop->progress.val_loss = report->loss;
+  loop->progress.val_accuracy = report->accuracy;
+  loop->progress.val_metrics = report->metrics;
+  ls_trainer_seen_evaluation(t, &loop->seen);
+  if (t->world->comm->rank == 0) ls_history_add(t, ls_step_log_loss(&loop->log));
 }
 
 /* What is to be done about steps that are not finite. Between ranks 16-bit floats have less room than where gradients are
@@ -66,16 +84,32 @@ ls_status_t ls_loop_diverged(const ls_loop_t *loop, const float *stats) {
       (double)ls_loop_rate(loop->t, loop->t->step - 1), remedy(loop, stats));
 }
 
+static const char *why_unsaved(const ls_loop_t *loop) {
+  const int64_t done = loop->t->step - loop->first_step;
+  return !loop->t->config->checkpoint.dir    ? "no train.checkpoint.dir"
+         : done > 0 && loop->skipped == done ? "every step was skipped"
+                                             : "the run ended before its first save";
+}
+
 void ls_loop_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *report) {
   ls_trainer_t *t = loop->t;
   ls_step_log_report(&loop->log, report);
   report->steps = t->step - loop->first_step;
   report->samples_per_s = samples_per_s(loop);
   report->train_loss_first = loop->train_loss_first;
-  report->val_loss = t->val_loss;
-  report->val_accuracy = t->val_accuracy;
-  report->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
-  report->val_metrics = t->val_metrics;
+  report->val_ended = t->dataset->validation_count > 0 && t->val_step == t->step;
+  if (report->val_ended) { /* else the network has changed since its last evaluation */
+    report->val_loss = t->val_loss;
+    report->val_accuracy = t->val_accuracy;
+    report->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
+    report->val_metrics = t->val_metrics;
+  }
+  const ls_score_t *figure = &ls_scores[t->config->train.figure];
+  report->best.name = figure->name;
+  report->best.share = figure->share;
+  report->best.value = figure->rises ? -t->best.figure : t->best.figure;
+  report->best.step = isnan(t->best.figure) ? -1 : t->best.step;
+  report->best.epoch = t->best.epoch;
   report->skipped_steps = loop->skipped;
   report->loss_scale = (double)loop->stats[LS_STAT_LOSS_SCALE];
   report->eval_s = (double)loop->eval_ns * 1e-9;
@@ -84,9 +118,12 @@ void ls_loop_report(ls_loop_t *loop, int64_t start_ns, ls_train_report_t *report
   if (ls_trainer_patience_lost(t) && t->step < t->total_steps)
     snprintf(report->stopped_early, sizeof report->stopped_early,
              "at epoch %lld: the validation %s has not improved for %lld evaluation%s",
-             (long long)(ls_trainer_samples(t) / t->dataset->train_count), t->config->train.best,
-             (long long)t->no_better, LS_PLURAL(t->no_better));
+             (long long)epochs_done(t), t->config->train.best, (long long)t->no_better,
+             LS_PLURAL(t->no_better));
   memcpy(report->checkpoint, t->checkpoint, sizeof report->checkpoint);
+  report->saves = t->saves;
+  if (t->world->comm->rank == 0) ls_loop_notes(loop, report);
+  if (!t->checkpoint[0]) snprintf(report->unsaved, sizeof report->unsaved, "%s", why_unsaved(loop));
 }
 
 void ls_loop_describe(const ls_trainer_t *t, ls_train_report_t *report) {

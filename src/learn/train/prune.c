@@ -10,7 +10,7 @@ ls_status_t ls_trainer_prune(ls_trainer_t *t, int64_t step) {
   const int64_t deadline_ns = t->world->comm->deadline_ns;
   int params = ls_state_find(table, "parameters"), masks = ls_state_find(table, LS_MASK_NAME);
   int64_t *counts = ls_alloc_array(t->ctx, LS_PRUNE_COUNTS, sizeof *counts), all = 0, pruned = 0;
-  ls_status_t status = counts ? ls_state_pull(t->engine.state, t->engine.stream, deadline_ns) : LS_ERR_MEMORY;
+  ls_status_t status = counts ? ls_trainer_pull(t) : LS_ERR_MEMORY;
   for (int i = 0; i < table->layout->trained_count && status == LS_OK; i++) {
     const ls_layout_entry_t *e = &table->layout->entry[i];
     float *w = (float *)t->engine.state->host[params] + e->offset,

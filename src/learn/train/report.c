@@ -9,15 +9,11 @@ enum { WARMUP_STEPS = 10 };
 ls_status_t ls_step_log_create(ls_ctx_t *ctx, int64_t capacity, ls_step_log_t *log) {
   *log = (ls_step_log_t){.capacity = capacity};
   log->step_ns = ls_alloc_array(ctx, (size_t)capacity, sizeof *log->step_ns);
-  log->loss = ls_alloc_array(ctx, LS_LOSS_RING, sizeof *log->loss);
-  if (log->step_ns && log->loss) return LS_OK;
-  ls_step_log_release(log);
-  return LS_ERR_MEMORY;
+  return log->step_ns ? LS_OK : LS_ERR_MEMORY;
 }
 
 void ls_step_log_release(ls_step_log_t *log) {
   ls_free(log->step_ns);
-  ls_free(log->loss);
   *log = (ls_step_log_t){0};
 }
 
@@ -29,13 +25,31 @@ static void fill_parts(const double parts_ns[LS_PHASE_STEP_COUNT], ls_step_parts
   parts->measured = parts->comm_measured = true;
 }
 
+static void add_loss(ls_step_log_t *log, double loss) {
+  const int64_t at = log->loss_count++ % LS_LOSS_RING;
+  for (int i = LS_LOSS_RING - 1; at == 0 && i >= 0; i--)
+    log->older[i] = log->older[i + 1] + log->loss[i];
+  log->newer = loss + (at > 0 ? log->newer : 0);
+  log->loss[at] = loss;
+}
+
+static int64_t loss_steps(const ls_step_log_t *log) {
+  return log->loss_count < LS_LOSS_RING ? log->loss_count : LS_LOSS_RING;
+}
+
+double ls_step_log_loss(const ls_step_log_t *log) {
+  if (log->loss_count == 0) return NAN;
+  const int64_t newest = (log->loss_count - 1) % LS_LOSS_RING;
+  return (log->newer + log->older[newest + 1]) / (double)loss_steps(log);
+}
+
 void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns[LS_PHASE_STEP_COUNT],
                      double loss, bool applied, ls_step_parts_t *parts) {
   bool warm = log->count >= WARMUP_STEPS, kept = log->count < log->capacity;
   double own_ns[LS_PHASE_STEP_COUNT], left_ns = (double)step_ns;
   if (kept) log->step_ns[log->count] = (double)step_ns;
   log->count++;
-  if (applied) log->loss[log->loss_count++ % LS_LOSS_RING] = loss;
+  if (applied) add_loss(log, loss);
   *parts = (ls_step_parts_t){0};
   if (!parts_ns) return;
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
@@ -64,6 +78,6 @@ void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report) {
   report->step_time_mean_us = ls_stat_mean(step_ns, counted) * 1e-3;
   report->step_time_count = counted;
   if (log->parts && counted > 0) report_parts(log, skip, counted, &report->parts);
-  report->train_loss_steps = log->loss_count < LS_LOSS_RING ? log->loss_count : LS_LOSS_RING;
-  report->train_loss = report->train_loss_steps > 0 ? ls_stat_mean(log->loss, report->train_loss_steps) : NAN;
+  report->train_loss_steps = loss_steps(log);
+  report->train_loss = ls_step_log_loss(log);
 }

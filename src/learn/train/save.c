@@ -93,13 +93,14 @@ json_t *ls_train_names_json(int64_t count, const char *const *name) {
  * depend. */
 static json_t *meta_json(const ls_trainer_t *t) {
   ls_saved_t saved = {.samples = ls_trainer_samples(t),
-                      .seed = t->config->train.seed,
+                      .seed = (int64_t)ls_train_split_seed(t->config),
                       .global_batch = t->config->train.batch,
                       .world_size = t->world->comm->size,
                       .train_count = t->dataset->train_count,
                       .total_steps = t->total_steps,
                       .best_figure = t->best_figure,
                       .no_better = t->no_better,
+                      .best = t->best,
                       .skips = t->skips,
                       .norm = norm_json(&t->dataset->norm)};
   memcpy(saved.skip, t->skip, sizeof saved.skip);
@@ -139,8 +140,9 @@ static bool figures_compare(const json_t *a, const json_t *b) {
 }
 
 ls_status_t ls_trainer_pull(ls_trainer_t *t) {
-  if (t->beside) ls_beside_wait(t);
-  return ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
+  ls_status_t status = ls_beside_end(t);
+  return status != LS_OK ? status
+                         : ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
 }
 
 /* What this rank saves is in host memory, and described. */
@@ -181,6 +183,7 @@ ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path) {
 void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t status, int64_t took_ns) {
   if (status == LS_OK && path) {
     snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
+    t->saves++;
     ls_monitor_event(t->monitor, "save",
                      json_pack("{s:I, s:o?, s:f}", "step", (json_int_t)save->what.step, "path",
                                ls_json_text(path), "took_s", 1e-9 * (double)took_ns));
@@ -195,18 +198,18 @@ void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t stat
 }
 
 /* Rank 0 alone, unless other ranks hold state that it does not have. */
-ls_status_t ls_trainer_save(ls_trainer_t *t, bool beside) {
+ls_status_t ls_trainer_save(ls_trainer_t *t, ls_save_when_t when) {
   ls_comm_t *comm = t->world->comm;
   bool sharded = ls_ckpt_sharded(t->engine.table), saves = comm->rank == 0 || sharded;
-  beside = beside && !sharded && t->config->checkpoint.beside;
+  bool beside = when != LS_SAVE_NOW && !sharded && t->config->checkpoint.beside;
   ls_save_t save = {0};
   char *path = NULL;
   int64_t begin_ns = ls_clock_ns();
-  ls_status_t status = ls_beside_end(t);
+  ls_status_t status = when == LS_SAVE_BEST ? ls_beside_give_way(t) : ls_beside_end(t);
   if (saves && status == LS_OK) status = ready(t, beside, sharded ? comm : NULL, &save);
   if (sharded) status = ls_comm_agree(comm, "preparing a checkpoint", status);
   if (saves && status == LS_OK && beside)
-    ls_beside_start(t, &save);
+    ls_beside_start(t, &save, when == LS_SAVE_BEST);
   else if (saves && status == LS_OK)
     status = ls_save_write(t->ctx, &save, &path);
   if (save.dir || status != LS_OK)

@@ -40,11 +40,17 @@ static const ls_field_t early_rows[] = {
     LS_FIELD_AS(ls_saved_t, best_figure, "best", .min = -INFINITY),
     LS_FIELD_AS(ls_saved_t, no_better, "no_better", .max = INT32_MAX),
 };
+static const ls_field_t best_rows[] = {
+    LS_FIELD_AS(ls_saved_t, best.figure, "figure", .min = -INFINITY),
+    LS_FIELD_AS(ls_saved_t, best.step, "step", .max = COUNT_MAX),
+    LS_FIELD_AS(ls_saved_t, best.epoch, "epoch", .max = COUNT_MAX),
+};
 static const ls_field_t held_rows[] = {
     LS_FIELD_AS(ls_saved_t, held_rows, "rows", .max = COUNT_MAX),
     LS_FIELD_AS(ls_saved_t, held_hash, "xxh3_64"),
 };
-static const ls_record_t early_record = LS_RECORD(early_rows), held_record = LS_RECORD(held_rows);
+static const ls_record_t early_record = LS_RECORD(early_rows), best_record = LS_RECORD(best_rows),
+                         held_record = LS_RECORD(held_rows);
 static const ls_field_t data_rows[] = {
     LS_FIELD_AS(ls_saved_t, rows, "rows", .max = COUNT_MAX),
     LS_FIELD_AS(ls_saved_t, inputs, "inputs", .max = COUNT_MAX),
@@ -84,6 +90,7 @@ static const ls_field_t rows[] = {
     LS_FIELD_AS(ls_saved_t, train_count, "train_samples", .max = COUNT_MAX, .required = true),
     SAVED(total_steps, "total_steps"),
     LS_FIELD_OBJECT(early_record, "early_stopping"),
+    LS_FIELD_OBJECT(best_record, "best_evaluation"),
     LS_FIELD_AS(ls_saved_t, norm, "norm"),
     LS_FIELD_OBJECT(data_record, "data"),
 };

@@ -14,6 +14,8 @@ struct ls_world {
 
 /* What the model needs of its data. */
 ls_data_want_t ls_train_want(const ls_model_config_t *model);
+/* Of the split into training and validation part. */
+uint64_t ls_train_split_seed(const ls_config_t *config);
 /* A global batch holds no sample twice: LS_ERR_DATA if there are fewer training `samples` than
  * train.batch. */
 ls_status_t ls_train_batch_check(ls_ctx_t *ctx, const ls_config_t *config, const char *source,
@@ -31,8 +33,8 @@ typedef struct {
 ls_status_t ls_train_end(ls_ctx_t *ctx, const ls_train_config_t *train, int64_t samples,
                          ls_train_place_t from, ls_train_place_t *end);
 /* Warns of what a run of so many steps allows but can hardly be meant: a pruning that it does not reach, a model.pad that a
- * layer cannot leave out. */
-void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, int64_t steps);
+ * layer cannot leave out, data from which nothing can be learned. */
+void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data, int64_t steps);
 /* Whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at the option's place.
  */
 ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);

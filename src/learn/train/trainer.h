@@ -1,5 +1,5 @@
 /* Inside view of a trainer: an engine, and the data of a run. Each file of this folder does one thing with
- * it: create, data, loop, evaluate, save, claim, trace, report. */
+ * it: create, data, loop, evaluate, history, save, claim, trace, report. */
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -45,7 +45,11 @@ struct ls_trainer {
   int64_t val_step;               /* when they were measured */
   double best_figure;             /* early stopping: lowest of the evaluations between epochs; NAN = none */
   int64_t no_better;              /* evaluations since then */
+  ls_best_t best;                 /* of all evaluations but those before this run and the ones it resumed */
+  json_t *history;                /* lines of evaluations that are not in the run's directory yet */
+  bool history_failed;            /* it was said */
   char checkpoint[4096];          /* newest saved */
+  int64_t saves;                  /* by this process */
   ls_watchdog_t *watchdog;        /* NULL while the trainer is made */
   ls_monitor_t *monitor;          /* during a run; NULL: nobody watches */
   ls_page_t *page;                /* NULL: the run shows nothing */
@@ -96,9 +100,14 @@ ls_status_t ls_trainer_prune(ls_trainer_t *t, int64_t step);
 ls_status_t ls_trainer_compare_replicas(ls_trainer_t *t);
 
 /* save.c. Collective; rank 0 writes or reads, the others receive. `ckpt` is NULL on other ranks. */
-/* beside: returns when the state is copied, and a thread writes it, where checkpoint.beside allows it and rank 0 has all
- * of the state; how that went is known after ls_trainer_saved, or the next save. */
-ls_status_t ls_trainer_save(ls_trainer_t *t, bool beside);
+typedef enum {
+  LS_SAVE_NOW, /* it is written when the call returns */
+  LS_SAVE_BESIDE, /* returns when the state is copied, and a thread writes it, where checkpoint.beside allows it and rank 0
+                   * has all of the state; how that went is known after ls_trainer_saved, or the next save */
+  LS_SAVE_BEST /* the same, of a better evaluation: where saves come too often, the copy waits, and the next better one
+                   * takes its place. Every other save, ls_trainer_pull and ls_trainer_saved write it first */
+} ls_save_when_t;
+ls_status_t ls_trainer_save(ls_trainer_t *t, ls_save_when_t when);
 ls_status_t ls_trainer_saved(ls_trainer_t *t);
 /* ls_state_pull, after the thread that writes from the same memory. Local. */
 ls_status_t ls_trainer_pull(ls_trainer_t *t);
@@ -159,11 +168,16 @@ static inline bool ls_trainer_goes_on(ls_status_t status) {
 /* beside.c: the thread that writes. All but destroy on rank 0 alone; local. */
 /* Host memory of every saved row with its values now, for a thread to read. NULL: *status says why. */
 void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status);
-void ls_beside_start(ls_trainer_t *t, ls_save_t *save); /* takes it over */
-void ls_beside_wait(ls_trainer_t *t);
-ls_status_t
-ls_beside_end(ls_trainer_t *t);         /* waits, reports; without one to wait for: how the last one ended */
-bool ls_beside_failed(ls_trainer_t *t); /* whether one has failed; does not wait */
+/* Takes it over. may_wait: for its turn, until the disk has done nothing for nine times as long as the last write took. */
+enum { LS_WRITES_APART = 10 };
+void ls_beside_start(ls_trainer_t *t, ls_save_t *save, bool may_wait);
+void ls_beside_wait(ls_trainer_t *t); /* for the thread */
+/* Waits, writes what waits for its turn, reports; without one to wait for: how the last one ended. */
+ls_status_t ls_beside_end(ls_trainer_t *t);
+/* The same, but what waits for its turn is dropped for a better one. */
+ls_status_t ls_beside_give_way(ls_trainer_t *t);
+/* Whether one has failed. Begins with what waits, if its turn has come; does not wait itself. */
+bool ls_beside_failed(ls_trainer_t *t);
 void ls_beside_destroy(ls_trainer_t *t);
 /* interval.c: how long a run goes on before it saves again, from what a save costs and the mean time between failures
  * (Daly 2006, a higher order estimate of the optimum checkpoint interval, eq. 37). */
@@ -187,6 +201,13 @@ ls_status_t ls_trainer_take_weights(ls_trainer_t *t);
 ls_status_t ls_trainer_open_int8(ls_trainer_t *t, const char *path, ls_ckpt_t **file);
 ls_status_t ls_trainer_take_int8(ls_trainer_t *t, const ls_ckpt_t *file);
 
+/* history.c: an evaluation becomes a line of LS_HISTORY_NAME in the run's directory, with the mean training loss. A run that
+ * is resumed goes on behind the line of its checkpoint's step. What cannot be written is said once. Rank 0. */
+#define LS_HISTORY_NAME "history.jsonl"
+void ls_history_add(ls_trainer_t *t, double train_loss);
+/* The directory is this run's: writes what there is so far. */
+void ls_history_begin(ls_trainer_t *t);
+
 /* evaluate.c */
 double ls_trainer_perplexity(const ls_trainer_t *t, double loss); /* NAN unless positions have classes */
 /* loss (mean) and correct count over a part. Collective. */
@@ -201,26 +222,33 @@ typedef struct {
   int64_t steps, begin_ns, next_ns;
 } ls_timeline_t;
 void ls_trainer_timeline(ls_trainer_t *t, int64_t step, int m, ls_timeline_t *line);
+/* The newest evaluation, for what is shown next. */
+void ls_trainer_seen_evaluation(const ls_trainer_t *t, ls_monitor_state_t *state);
 /* A step has ended, or (parts NULL) an evaluation or a save: *state is brought up to date and shown. */
 void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
                      ls_monitor_state_t *state);
 
 /* report.c: statistics over the steps of one run. */
+enum { LS_LOSS_RING = 100 };
 typedef struct {
   double *step_ns; /* one per step */
   int64_t count, capacity;
-  double *loss; /* ring of the newest applied losses */
+  double loss[LS_LOSS_RING]; /* of the newest applied steps; place loss_count % LS_LOSS_RING comes next */
   int64_t loss_count;
+  /* Their sum without adding all of them up for each step: the places before the next one, and those from each place on,
+   * as they were when the ring began again. */
+  double newer, older[LS_LOSS_RING + 1];
   double parts_ns[2][LS_PHASE_STEP_COUNT]; /* sums: of the warm-up steps, of the later ones up to capacity */
   bool parts;                              /* they were measured */
 } ls_step_log_t;
-enum { LS_LOSS_RING = 100 };
 ls_status_t ls_step_log_create(ls_ctx_t *ctx, int64_t capacity, ls_step_log_t *log);
 void ls_step_log_release(ls_step_log_t *log);
 /* parts_ns: of this step, NULL = not measured. The remainder of step_ns is added to the rest, so that the
  * parts add up to the step; *parts gets them. */
 void ls_step_log_add(ls_step_log_t *log, int64_t step_ns, const int64_t parts_ns[LS_PHASE_STEP_COUNT],
                      double loss, bool applied, ls_step_parts_t *parts);
+/* Mean loss of the last applied steps; NAN: there was none. */
+double ls_step_log_loss(const ls_step_log_t *log);
 /* Times and parts cover the same steps: those after the warm-up. */
 void ls_step_log_report(ls_step_log_t *log, ls_train_report_t *report);
 

@@ -119,13 +119,27 @@ void ls_trainer_timeline(ls_trainer_t *t, int64_t step, int m, ls_timeline_t *li
   line->tasks = NULL;
 }
 
+void ls_trainer_seen_evaluation(const ls_trainer_t *t, ls_monitor_state_t *s) {
+  const struct {
+    const char *name;
+    double *to;
+  } rows[] = {{"top5", &s->val_top5}, {"f1", &s->val_f1}, {"r2", &s->val_r2}, {"mae", &s->val_mae}};
+  s->val_step = t->val_step;
+  s->val_loss = t->val_loss;
+  s->val_accuracy = t->val_accuracy;
+  s->val_perplexity = ls_trainer_perplexity(t, t->val_loss);
+  for (int k = 0; k < LS_COUNT(rows); k++) {
+    *rows[k].to = NAN;
+    for (int i = 0; i < t->val_metrics.count; i++)
+      if (strcmp(t->val_metrics.v[i].name, rows[k].name) == 0) *rows[k].to = t->val_metrics.v[i].value;
+  }
+}
+
 void ls_trainer_seen(ls_trainer_t *t, const float *stats, int64_t step_ns, const ls_step_parts_t *parts,
                      ls_monitor_state_t *s) {
   if (!t->monitor) return;
   s->step = t->step;
   s->done_ns = ls_clock_ns();
-  s->val_loss = t->val_loss;
-  s->val_accuracy = t->val_accuracy;
   if (parts) {
     const int64_t own_ns[] = {parts->input_ns, parts->forward_ns,   parts->backward_ns,
                               parts->comm_ns,  parts->optimizer_ns, parts->rest_ns};
