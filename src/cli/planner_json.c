@@ -37,6 +37,7 @@ static const ls_field_t rows[] = {
     SAME(priced),
     SAME(interpolated),
     OWN(step, "step_time_us", .record = &time_record, LS_FIELD_IF(shown_t, c.priced)),
+    OWN(mean, "step_mean_us", .record = &time_record, LS_FIELD_IF(shown_t, c.priced)),
     LS_FIELD_OF(shown_t, parts_us, LS_FIELD_RECORD, "step_parts_us", .record = &ls_bench_parts_record,
                 LS_FIELD_IF(shown_t, c.priced)),
     OWN(exposed_ns, "exposed_comm_us", .scale = 1e-3),
@@ -83,6 +84,7 @@ static const ls_field_t purchase_rows[] = {
     BOUGHT(devices, "devices", LS_FIELD_IF(ls_purchase_t, known)),
     BOUGHT(step_ns, "step_time_predicted_us", .scale = 1e-3),
     BOUGHT(speedup, "speedup"),
+    BOUGHT(helps, "helps"),
     BOUGHT(price, "price"),
     BOUGHT(saved_hours_month, "saved_hours_month"),
     BOUGHT(benefit_month, "benefit_month"),
@@ -134,7 +136,9 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
     const ls_candidate_t *c = &plan->candidate[i];
     json_t *row = candidate_json(&arena, args, planned, c);
     whole = row && json_array_append_new(candidates, row) == 0;
-    json_array_append_new(reasons, json_string(i == plan->choice ? "the choice" : c->why));
+    json_array_append_new(reasons, i != plan->choice ? json_string(c->why)
+                                   : c->why[0]       ? json_sprintf("the choice; %s", c->why)
+                                                     : json_string("the choice"));
   }
   json_object_set_new(j, "candidates", candidates);
   json_object_set_new(j, "reasons", reasons);

@@ -19,10 +19,10 @@ static void print_row(const ls_plan_t *plan, int i) {
     cli_print("    -");
   cli_print(" %5lld", (long long)(plan->shards ? plan->shards / c->devices : c->accumulate));
   if (!c->priced)
-    cli_print(" %38s %12s %7s %6s %9s", "not priced", "", "", "", "");
+    cli_print(" %49s %12s %7s %6s %9s", "not priced", "", "", "", "");
   else
-    cli_print(" %12.1f [%10.1f %10.1f ] %12s", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
-              c->step.high_ns * 1e-3, cli_count(llround(c->samples_per_s)));
+    cli_print(" %12.1f [%10.1f %10.1f ] %10.1f %12s", c->step.ns * 1e-3, c->step.low_ns * 1e-3,
+              c->step.high_ns * 1e-3, c->mean.ns * 1e-3, cli_count(llround(c->samples_per_s)));
   if (c->priced && isfinite(c->speedup))
     cli_print(" %6.2fx %5.0f%%", c->speedup, 100 * c->efficiency);
   else if (c->priced)
@@ -61,22 +61,13 @@ static void print_ownership(const ls_config_t *config, const ls_ownership_t *o, 
   cli_print("; %s\n", o->verdict);
 }
 
-/* Whether it changes a digit that is shown. */
-static bool helps(const ls_purchase_t *o) {
-  return !o->known || fabs(o->speedup - 1) >= 0.005;
-}
-
 static void print_purchases(const ls_config_t *config, const ls_plan_t *plan) {
   const char *currency = config->cost.currency;
   int shown = 0;
   for (int i = 0; i < plan->purchase_count; i++) {
     const ls_purchase_t *o = &plan->purchase[i];
-    if (!helps(o)) continue;
+    if (!o->helps) continue;
     if (shown++ == 0) cli_print("\n  what else would make it faster (predicted, most first):\n");
-    if (!o->known) {
-      cli_print("    %14s         %s\n", "-", o->what);
-      continue;
-    }
     cli_print("    %11.1f us %6.2fx %s", o->step_ns * 1e-3, o->speedup, o->what);
     if (isfinite(o->price)) cli_print("; %.2f %s", o->price, currency);
     if (isfinite(o->money_per_hour)) cli_print(", %.2f %s for each hour saved", o->money_per_hour, currency);
@@ -90,13 +81,12 @@ static void print_purchases(const ls_config_t *config, const ls_plan_t *plan) {
 
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]) {
   if (!(plan->busy_share > 0)) return false;
-  snprintf(
-      text, CLI_BUSY_BYTES,
-      "the machine was busy: other programs took %.0f %% of its processors while steps were timed, so "
-      "these times are not those of the idle machine, and speed-ups above the number of devices are left "
-      "out; %s",
-      100 * plan->busy_share,
-      plan->replayed ? "they cannot be timed again here" : "the next plan times them again");
+  snprintf(text, CLI_BUSY_BYTES,
+           "the machine was busy: other programs took %.0f %% of its processors while steps were timed, so "
+           "times are those of a machine so busy, and speed-ups above the number of devices are left "
+           "out; %s",
+           100 * plan->busy_share,
+           plan->replayed ? "they cannot be timed again here" : "the next plan times them again");
   return true;
 }
 
@@ -119,10 +109,10 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
             cli_count(plan->params), (long long)plan->batch, plan->backend);
   if (plan->shards)
     cli_print("reproducible: %lld shards, the same bits for every candidate\n\n", (long long)plan->shards);
-  cli_print(
-      "  devices   strategy buck micro      step us [       low       high ]    samples/s speed-up  eff.  "
-      " exposed  "
-      "bytes/dev.  fits");
+  cli_print("  devices   strategy buck micro      step us [       low       high ]    mean us    samples/s "
+            "speed-up  eff.  "
+            " exposed  "
+            "bytes/dev.  fits");
   if (epoch) cli_print("   epoch s");
   if (epoch && isfinite(best->epoch_kwh)) cli_print("       kWh");
   if (epoch && isfinite(best->epoch_cost)) cli_print(" %9s", cost->currency);
@@ -136,6 +126,7 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
   if (plan->busy_share > 0)
     cli_print("; measured while other programs took %.0f %% of the processors, so it is not kept",
               100 * plan->busy_share);
+  if (best->why[0]) cli_print("; %s", best->why);
   cli_print("\n");
   for (int i = 0; i < plan->count; i++) {
     if (i == plan->choice) continue;

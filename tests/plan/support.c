@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,12 +39,13 @@ ls_planner_t small_planner(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_
 int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fixed) {
   ls_timing_t timing = {0};
   ls_config_t config = ls_plan_config(p->config, c);
-  char family[LS_FAMILY_BYTES];
+  char family[LS_FAMILY_BYTES], name[LS_FAMILY_BYTES];
   int by_rows = 0;
   double sum = pace->overhead_ns;
   *fixed = 0;
   assert_int_equal(ls_candidate_lower(p, c, &timing.program), LS_OK);
   assert_int_equal(ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family), LS_OK);
+  ls_cost_timing(family, p->backend, c->devices, c->buckets, name);
   ls_arena_init(&timing.arena, p->ctx);
   timing.rows = c->rows;
   const ls_program_t *program = &timing.program;
@@ -60,8 +62,12 @@ int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fix
       *(update ? fixed : &by_rows) += program->times[i];
     }
   timing.step = (ls_time_t){sum, sum, sum};
-  assert_int_equal(ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, true), LS_OK);
-  assert_true(ls_cost_known(p->profile, family, c->rows, true));
+  assert_int_equal(
+      ls_cost_keep_tasks(p->ctx, p->profile, family, p->backend, c->devices, c->threads, &timing), LS_OK);
+  const double ns = sum + pace->wait_ns;
+  const ls_timing_block_t block = {.steps = 1, .ns = llround(ns), .kept = 1, .step_ns = {ns}};
+  assert_int_equal(ls_cost_keep_step(p->ctx, p->profile, name, c->rows, &block, 1, true), LS_OK);
+  assert_true(ls_cost_known(p->profile, name, c->rows, true));
   ls_timing_release(&timing);
   return by_rows;
 }

@@ -7,10 +7,10 @@
 
 #include "unit.h"
 
-/* Forward and backward tasks take row_ns a row each, tasks of the optimizer fixed_ns; the step is their sum
- * and overhead_ns. */
+/* Forward and backward tasks take row_ns a row each, tasks of the optimizer fixed_ns; the step is their sum,
+ * overhead_ns and wait_ns, which ranks spend exchanging and waiting for each other. */
 typedef struct {
-  double row_ns, fixed_ns, overhead_ns;
+  double row_ns, fixed_ns, overhead_ns, wait_ns;
 } pace_t;
 
 ls_config_t *small_config(ls_ctx_t *ctx, const char *more); /* `more`: further YAML lines */

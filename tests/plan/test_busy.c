@@ -9,7 +9,7 @@ static const char more[] = "train: {batch: 64, steps: 1}\nparallel: {backend: re
 /* The profile of an earlier plan, whose timing of so many devices was made beside something else. */
 static void record_busy(int devices, double row_ns, double share) {
   ls_arena_t arena;
-  char family[LS_FAMILY_BYTES];
+  char family[LS_FAMILY_BYTES], name[LS_FAMILY_BYTES];
   int fixed;
   ls_arena_init(&arena, ctx);
   ls_planner_t p = small_planner(ctx, config, profile);
@@ -21,9 +21,10 @@ static void record_busy(int devices, double row_ns, double share) {
   fill_timing(&p, &c, &pace, &fixed);
   ls_config_t of = ls_plan_config(config, &c);
   assert_int_equal(ls_cost_family(ctx, &of, p.backend, devices, c.threads, family), LS_OK);
-  assert_int_equal(ls_busy_note(&p, family, c.rows), LS_OK);
+  ls_cost_timing(family, p.backend, devices, c.buckets, name);
+  assert_int_equal(ls_busy_note(&p, name, c.rows), LS_OK);
   assert_int_equal(ls_busy_mark(&p, share), LS_OK);
-  assert_true(ls_cost_busy(profile, family, c.rows) == (share > 0.1 ? share : 0));
+  assert_true(ls_cost_busy(profile, name, c.rows) == (share > 0.1 ? share : 0));
   ls_arena_release(&arena);
 }
 

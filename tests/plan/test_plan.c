@@ -15,7 +15,7 @@ static void fill(double row_ns, double comm_ns, int *tasks, int *fixed) {
   ls_planner_t p = small_planner(ctx, config, profile);
   for (int devices = 1; devices <= 2; devices++) {
     ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
-    *tasks = fill_timing(&p, &c, &(pace_t){row_ns, 100, 0}, fixed);
+    *tasks = fill_timing(&p, &c, &(pace_t){row_ns, 100, 0, devices > 1 ? comm_ns : 0}, fixed);
   }
   fill_all_reduce(profile, 2, comm_ns);
 }
@@ -96,6 +96,50 @@ static void one_device_wins_when_talking_is_dear(void **state) {
     assert_non_null(strstr(plan.candidate[i].why, "exposed communication"));
   }
   ls_plan_release(&plan);
+}
+
+/* As if so many devices had been timed in blocks of as many steps, each of step_us; in `slow` blocks ranks waited, and their
+ * steps took slow_us on average. */
+static void fill_blocks(int devices, double step_us, double slow_us, int slow) {
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
+  char family[LS_FAMILY_BYTES], name[LS_FAMILY_BYTES];
+  ls_timing_block_t block[2 * LS_TIMING_BLOCKS];
+  int fixed;
+  fill_timing(&p, &c, &(pace_t){100, 100, 0, 0}, &fixed);
+  for (int b = 0; b < LS_COUNT(block); b++)
+    block[b] = (ls_timing_block_t){.steps = 1000,
+                                   .ns = llround(1e6 * (b < slow ? slow_us : step_us)),
+                                   .kept = 1,
+                                   .step_ns = {step_us * 1e3}};
+  ls_config_t of = ls_plan_config(config, &c);
+  assert_int_equal(ls_cost_family(ctx, &of, p.backend, devices, c.threads, family), LS_OK);
+  ls_cost_timing(family, p.backend, devices, c.buckets, name);
+  assert_int_equal(ls_cost_keep_step(ctx, profile, name, c.rows, block, LS_COUNT(block), true), LS_OK);
+}
+
+/* "ddp, 2 devices: 15.8 us (90 %: 13.4 to 152.4)" was chosen against 27 us that were safe, and took 51.2. */
+static void a_short_median_with_a_long_tail_does_not_win(void **state) {
+  (void)state;
+  if (ls_cpu_count() < 2) skip();
+  static const int slow[] = {0, 1, 8}; /* of 16 */
+  fill_blocks(1, 27, 27, 0);
+  fill_all_reduce(profile, 2, 1000);
+  for (int i = 0; i < LS_COUNT(slow); i++) {
+    ls_plan_t plan;
+    fill_blocks(2, 15.8, 152.4, slow[i]);
+    assert_int_equal(ls_plan_make(ctx, config, profile, &untimed, &plan), LS_OK);
+    const ls_candidate_t *best = &plan.candidate[plan.choice], *one = on(&plan, 1), *two = on(&plan, 2);
+    assert_true(two->step.ns == 15800);
+    assert_true(fabs(two->mean.ns - 1e3 * (15.8 + slow[i] * (152.4 - 15.8) / 16)) < 1);
+    assert_true(fabs(two->speedup - one->mean.ns / two->mean.ns) < 1e-12);
+    assert_int_equal(best->devices, i == 0 ? 2 : 1);
+    if (i > 0) assert_non_null(strstr(two->why, "its steps vary"));
+    if (i == 1) /* less on average, and nobody knows for how long */
+      assert_true(two->mean.ns < one->mean.ns && two->mean.high_ns > one->mean.high_ns);
+    assert_true(i == 1 ? strstr(best->why, "not sure") != NULL : best->why[0] == '\0');
+    ls_plan_release(&plan);
+  }
 }
 
 static void what_does_not_fit_is_not_chosen(void **state) {
@@ -255,7 +299,10 @@ static void crossover_is_where_the_prices_cross(void **state) {
   assert_int_equal(ls_plan_crossover(&p, 2, 65536, &c), LS_OK);
   assert_true(c.known && c.devices == 2);
   assert_true((double)c.batch >= crossing * 0.9 && (double)c.batch <= crossing * 1.1 + 2);
-  fill_all_reduce(profile, 2, 1e12);
+  for (int i = 0; i < LS_COUNT(batches); i++) {
+    config->train.batch = batches[i];
+    fill(100, 1e12, &tasks, &fixed);
+  }
   assert_int_equal(ls_plan_crossover(&p, 2, 65536, &c), LS_OK);
   assert_true(c.known && c.batch == -1);
   ls_arena_t arena;
@@ -346,6 +393,7 @@ int main(void) {
       TEST(two_devices_win_when_talking_is_cheap),
       TEST(a_cheaper_transport_is_chosen),
       TEST(one_device_wins_when_talking_is_dear),
+      TEST(a_short_median_with_a_long_tail_does_not_win),
       TEST(what_does_not_fit_is_not_chosen),
       TEST(what_the_host_lacks_is_named),
       TEST(fits_is_exact_to_the_byte),

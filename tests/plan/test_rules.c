@@ -6,8 +6,11 @@
 
 /* A run of 36e9 steps-nanoseconds: 1000 steps of 36 s are 10 h on one device, of 18 s 5 h on two. */
 static ls_plan_t plan_of(ls_candidate_t two[2], double one_s, double two_s) {
-  two[0] = (ls_candidate_t){.devices = 1, .priced = true, .fits = true, .step = {.ns = one_s * 1e9}};
-  two[1] = (ls_candidate_t){.devices = 2, .priced = true, .fits = true, .step = {.ns = two_s * 1e9}};
+  for (int i = 0; i < 2; i++) {
+    const double ns = 1e9 * (i ? two_s : one_s);
+    two[i] = (ls_candidate_t){
+        .devices = i + 1, .priced = true, .fits = true, .step = {ns, ns, ns}, .mean = {ns, ns, ns}};
+  }
   return (ls_plan_t){.candidate = two, .count = 2, .samples = -1};
 }
 

@@ -3,23 +3,29 @@
 #include "setup.h"
 #include "strategy/lower.h"
 
+#include <math.h>
 #include <sched.h>
 
 static const char more[] = "train: {batch: 13, steps: 1, accumulate: 2}\nparallel: {bucket_bytes: 1}\n";
 
-static ls_timing_job_t job_of(const ls_config_t *of, int ranks, bool beside) {
+static ls_timing_job_t job_of(const ls_config_t *of, int ranks, bool together) {
   return (ls_timing_job_t){.config = of,
                            .backend = &ls_backend_ref,
                            .ranks = ranks,
                            .threads = 1,
-                           .beside = beside,
+                           .together = together,
                            .window_ns = 2000000};
 }
 
 /* What all tasks of a step take together where nothing disturbs them. */
 static double check_whole(const ls_timing_t *timing) {
   int collectives = 0;
-  assert_true(timing->steps >= 1);
+  assert_in_range(timing->blocks, 1, LS_TIMING_BLOCKS);
+  for (int b = 0; b < timing->blocks; b++) {
+    const ls_timing_block_t *block = &timing->block[b];
+    assert_true(block->kept >= 1 && block->kept <= LS_TIMING_KEPT && block->steps >= block->kept);
+    assert_true(block->ns > 0 && block->step_ns[0] > 0);
+  }
   assert_true(timing->step.ns > 0 && timing->step.low_ns <= timing->step.ns &&
               timing->step.ns <= timing->step.high_ns);
   const ls_program_t *p = &timing->program;
@@ -29,7 +35,7 @@ static double check_whole(const ls_timing_t *timing) {
       const ls_time_t *time = &timing->task[ls_program_task(p, i, t)];
       if (p->member[i]->tasks[t].kind == LS_TASK_COLLECTIVE) {
         collectives++;
-        assert_true(time->ns == 0);
+        assert_true(time->ns > 0 || !timing->whole);
       } else {
         assert_true(time->ns >= 0 && time->low_ns <= time->ns && time->ns <= time->high_ns);
         sum_ns += p->times[i] * time->low_ns;
@@ -48,7 +54,7 @@ static void time_one(int accumulate, int64_t rows) {
   job.window_ns = 50000000; /* so many steps that some of them are undisturbed */
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   assert_int_equal(timing.rows, rows);
-  assert_true(timing.period.ns == timing.step.ns);
+  assert_true(timing.whole);
   double sum_ns = check_whole(&timing); /* of all micro-batches, and of them alone */
   assert_true(sum_ns > 0 &&
               sum_ns < 1.5 * timing.step.low_ns); /* a step may be interrupted between its tasks */
@@ -83,20 +89,18 @@ static void data_on_the_device(void **state) {
   ls_timing_release(&timing);
 }
 
-static void ranks_beside_each_other_and_alone(void **state) {
+static void ranks_together_and_alone(void **state) {
   (void)state;
   ls_candidate_t c = {.devices = 3, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
   ls_config_t of = ls_plan_config(config, &c);
   cpu_set_t before, after;
   sched_getaffinity(0, sizeof before, &before);
-  for (int way = 0; way < 3; way++) {
-    ls_timing_job_t job = job_of(&of, 3, way > 0);
-    job.exchange = way == 2;
+  for (int together = 0; together < 2; together++) {
+    ls_timing_job_t job = job_of(&of, 3, together);
     ls_timing_t timing;
     assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
     assert_int_equal(timing.rows, 3);
-    assert_int_equal(timing.beside, way > 0);
-    assert_true(timing.period.ns >= timing.step.ns);
+    assert_int_equal(timing.whole, together);
     check_whole(&timing);
     ls_timing_release(&timing);
   }
@@ -125,7 +129,6 @@ static void ranks_with_groups_are_bound_together(void **state) {
   ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "grouped", .bucket_bytes = 1, .accumulate = 2};
   ls_config_t of = ls_plan_config(config, &c);
   ls_timing_job_t job = job_of(&of, 2, true);
-  job.exchange = true;
   ls_timing_t timing;
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   assert_true(ls_program_groups(&timing.program)->group_count > 1);
@@ -151,7 +154,6 @@ static void nobody_waits_for_a_rank_that_failed(void **state) {
   ls_config_t of = ls_plan_config(config, &c);
   of.parallel.deadline_s = 1e6;
   ls_timing_job_t job = job_of(&of, 2, true);
-  job.exchange = true;
   for (broken = 1; broken <= 3; broken++) {
     ls_timing_t timing;
     ls_ctx_clear(ctx);
@@ -227,13 +229,13 @@ static void a_plan_on_a_busy_machine_times_one_candidate(void **state) {
   }
 }
 
-static void fail_allocations(bool exchange) {
+static void every_allocation_may_fail(void **state) {
+  (void)state;
   ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
   ls_config_t of = ls_plan_config(config, &c);
   ls_timing_job_t job = job_of(&of, 2, true);
   ls_timing_t timing;
   job.window_ns = 100000;
-  job.exchange = exchange;
   ls_ctx_fail_alloc(ctx, 0);
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   ls_timing_release(&timing);
@@ -245,10 +247,26 @@ static void fail_allocations(bool exchange) {
   ls_ctx_fail_alloc(ctx, 0);
 }
 
-static void every_allocation_may_fail(void **state) {
+/* Medians left out blocks that were slow, and of several timings the fastest counted: on a machine whose processors are
+ * not always there every step was predicted too short. */
+static void slow_steps_count_as_often_as_they_came(void **state) {
   (void)state;
-  fail_allocations(false);
-  fail_allocations(true);
+  ls_timing_block_t block[4];
+  ls_time_t median, mean;
+  for (int b = 0; b < LS_COUNT(block); b++) { /* 5, 20, 20 and 20 us, but the last one with a step of 1 ms */
+    block[b] = (ls_timing_block_t){.steps = b ? 10 : 40, .ns = b < 3 ? 200000 : 1180000, .kept = b ? 10 : 10};
+    for (int k = 0; k < block[b].kept; k++)
+      block[b].step_ns[k] = b ? 20000 : 5000;
+    if (b == 3) block[b].step_ns[4] = 1e6;
+  }
+  assert_int_equal(ls_timing_summary(ctx, block, 4, &median, &mean), LS_OK);
+  assert_true(median.ns == 20000 && median.high_ns == 20000 && median.low_ns > 5000 && median.low_ns < 8000);
+  assert_true(fabs(mean.ns - 1780000.0 / 70) < 1e-6);
+  /* off by 200 - 1017, -54, -54 and 926 us: sqrt of their squares * 4 / 3, over 70 steps, times t(0.95, 3) */
+  assert_true(fabs(mean.high_ns - mean.ns - 2.3534 * 20406.0) < 20);
+  assert_true(mean.low_ns == 0);
+  assert_int_equal(ls_timing_summary(ctx, block, 1, &median, &mean), LS_OK);
+  assert_true(median.low_ns == 5000 && mean.low_ns == 5000 && mean.high_ns == 5000);
 }
 
 int main(void) {
@@ -256,13 +274,14 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(one_rank),
       TEST(data_on_the_device),
-      TEST(ranks_beside_each_other_and_alone),
+      TEST(ranks_together_and_alone),
       TEST(ranks_with_groups_are_bound_together),
       TEST(nobody_waits_for_a_rank_that_failed),
       TEST(ranks_have_as_long_as_training_and_never_less_than_usual),
       TEST(tokens_with_any_targets_are_timed),
       TEST(a_plan_times_and_remembers),
       TEST(a_plan_on_a_busy_machine_times_one_candidate),
+      TEST(slow_steps_count_as_often_as_they_came),
       TEST(every_allocation_may_fail),
   };
   return cmocka_run_group_tests_name("timing", tests, NULL, NULL);

@@ -6,6 +6,9 @@
 #include "plan/plan.h"
 #include "train/memory.h"
 
+/* How often a plan times a candidate at most. */
+enum { LS_TIMING_ROUNDS = 6 };
+
 /* Factors on the profile's times, to price possible purchases; all 1: as measured. */
 typedef struct {
   double compute, exchange, input; /* ops; collectives; copies and filling of inputs */
@@ -29,7 +32,7 @@ typedef struct {
   double input_ns;      /* of one thread for a sample that is decoded for its batch; 0: none is */
   int64_t eval_samples; /* that are evaluated */
   int64_t deadline_ns;  /* when timing has to end */
-  int jobs_left;        /* timings that may still come, to share what is left */
+  int64_t window_ns;    /* of one timing */
   ls_arena_t *arena;
   int timed;
   bool any_known;          /* a timing is there: what is late is left out */
@@ -49,15 +52,17 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_prog
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
 /* Times the candidate's step if the profile does not have it (or `fresh`, or it is marked as busy), or if it
- * was timed for this candidate before (then the faster one counts), as far as the deadline allows. */
+ * was timed for this candidate before (then both count), as far as the deadline allows. */
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c);
+/* Whether its own step can be timed here. */
+bool ls_candidate_timeable(const ls_planner_t *p, const ls_candidate_t *c);
 /* Fills priced, step and the fields that follow from it; `why` if it cannot be priced. */
 ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c);
 
 /* busy.c: first remembers what this plan has timed; then, given how busy other programs were meanwhile (NAN =
  * not known), marks the timing in the profile if they disturbed it (ls_cost_busy), else removes the mark. */
-ls_status_t ls_busy_note(ls_planner_t *p, const char *family, int64_t rows);
-bool ls_busy_timed(const ls_planner_t *p, const char *family, int64_t rows);
+ls_status_t ls_busy_note(ls_planner_t *p, const char *timing, int64_t rows);
+bool ls_busy_timed(const ls_planner_t *p, const char *timing, int64_t rows);
 ls_status_t ls_busy_mark(ls_planner_t *p, double others);
 
 /* crossover.c: the smallest global batch from which `devices` are faster than one, by pricing alone. */

@@ -6,14 +6,13 @@
 #include <string.h>
 
 enum { WINDOW_MIN_MS = 40, WINDOW_MAX_MS = 300 };
-static const double faster = 0.93; /* if a timing is faster than the earlier one by this factor, the
-                                    * earlier one was disturbed */
 
 /* Contention factors: how ranks that compute at the same time slow each other. 1 for separate devices, and if
  * the ranks were timed together. */
 static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
   cost->crowd_compute = cost->crowd_memory = 1;
-  if (!p->backend->host_processors || cost->ranks < 2 || ls_cost_beside(p->backend, cost->ranks)) return true;
+  if (!p->backend->host_processors || cost->ranks < 2 || ls_cost_together(p->backend, cost->ranks))
+    return true;
   static const char *const kinds[] = {"compute", "memory"};
   double *const factors[] = {&cost->crowd_compute, &cost->crowd_memory};
   for (int i = 0; i < LS_COUNT(kinds); i++) {
@@ -48,72 +47,70 @@ static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_
     cost->memory_ns_per_byte = memory[points - 1].time.ns / memory[points - 1].bytes;
   if (machine->l2_bytes > 0 && machine->l3_bytes > 0)
     cost->cache_bytes = machine->l2_bytes * c->threads + machine->l3_bytes / c->devices;
-  return ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, cost->family);
+  ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, cost->family);
+  ls_cost_timing(cost->family, p->backend, c->devices, c->buckets, cost->timing);
+  return status;
 }
 
-/* Ranks of one machine exchange through its memory and with its processors. If the ranks are timed together,
- * the effect on the step is measured. */
-static ls_status_t time_exchange(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job,
-                                 bool again) {
-  ls_timing_job_t with = *job;
+/* All blocks of a candidate's timings count, quick and slow ones: a run has both. */
+static ls_status_t add_blocks(ls_planner_t *p, ls_candidate_t *c, const ls_timing_t *timing) {
+  if (!c->block) c->block = ls_arena_array(p->arena, LS_TIMING_ROUNDS * LS_TIMING_BLOCKS, sizeof *c->block);
+  if (!c->block) return LS_ERR_MEMORY;
+  memcpy(c->block + c->blocks, timing->block, (size_t)timing->blocks * sizeof *c->block);
+  c->blocks += timing->blocks;
+  return LS_OK;
+}
+
+static ls_status_t time_job(ls_planner_t *p, ls_candidate_t *c, const ls_timing_job_t *job,
+                            const ls_cost_t *cost) {
   ls_timing_t timing;
-  ls_cost_t cost;
-  with.exchange = true;
-  ls_status_t status = ls_timing_run(p->ctx, &with, &timing);
+  ls_status_t status = ls_timing_run(p->ctx, job, &timing);
   if (status != LS_OK) return status;
-  status = make_cost(p, c, &cost);
-  if (status == LS_OK && find_crowd(p, &cost))
-    status = ls_cost_keep_exchange(p->ctx, p->profile, &cost, &timing, again);
+  status = add_blocks(p, c, &timing);
+  if (status == LS_OK)
+    status =
+        ls_cost_keep_tasks(p->ctx, p->profile, cost->family, p->backend, c->devices, c->threads, &timing);
+  if (status == LS_OK)
+    status = ls_cost_keep_step(p->ctx, p->profile, cost->timing, c->rows, c->block, c->blocks, !p->searching);
   ls_timing_release(&timing);
   return status;
 }
 
-static ls_status_t time_job(ls_planner_t *p, const ls_candidate_t *c, const ls_timing_job_t *job,
-                            const char *family) {
-  ls_timing_t timing;
-  ls_status_t status = ls_timing_run(p->ctx, job, &timing);
-  if (status != LS_OK) return status;
-  bool counts = !c->timed || timing.period.ns < faster * ls_cost_period_ns(p->profile, family, c->rows);
-  if (counts)
-    status = ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, !p->searching);
-  ls_timing_release(&timing);
-  return status == LS_OK && job->beside ? time_exchange(p, c, job, c->timed) : status;
+/* Another transport than the one between threads, and another machine, cannot be timed. */
+bool ls_candidate_timeable(const ls_planner_t *p, const ls_candidate_t *c) {
+  return !p->replay && (!c->transport || !p->backend->host_processors || ls_transport_is_usual(c->transport));
 }
 
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   ls_config_t config = ls_plan_config(p->config, c);
-  char family[LS_FAMILY_BYTES];
-  ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
-  bool known = !p->fresh && ls_cost_known(p->profile, family, c->rows, !p->searching);
+  ls_cost_t cost;
+  ls_status_t status = make_cost(p, c, &cost);
+  bool known = !p->fresh && ls_cost_known(p->profile, cost.timing, c->rows, !p->searching);
   p->any_known |= known;
-  if (!p->replay && !ls_busy_timed(p, family, c->rows) && ls_cost_busy(p->profile, family, c->rows) > 0)
+  if (!p->replay && !ls_busy_timed(p, cost.timing, c->rows) &&
+      ls_cost_busy(p->profile, cost.timing, c->rows) > 0)
     known = false;
   if (status != LS_OK || (known && !c->timed)) return status;
   if (p->replay) {
-    status = ls_replay_time(p, c, family);
+    status = ls_replay_time(p, c, cost.family);
     return status == LS_ERR_NOT_FOUND ? LS_OK : status; /* it is listed as not priced */
   }
-  int64_t left_ns = p->deadline_ns - ls_clock_ns();
-  int64_t window_ns = left_ns / 4 / (p->jobs_left > 0 ? p->jobs_left : 1);
-  if (window_ns > WINDOW_MAX_MS * INT64_C(1000000)) window_ns = WINDOW_MAX_MS * INT64_C(1000000);
-  if (window_ns < WINDOW_MIN_MS * INT64_C(1000000)) {
-    if (p->any_known || p->searching) return LS_OK;
-    window_ns = WINDOW_MIN_MS * INT64_C(1000000); /* however late: a plan of nothing is none */
-  }
+  const int64_t least_ns = WINDOW_MIN_MS * INT64_C(1000000), most_ns = WINDOW_MAX_MS * INT64_C(1000000);
+  int64_t window_ns = p->window_ns < most_ns ? p->window_ns : most_ns;
+  if (window_ns < least_ns) window_ns = least_ns;
+  /* However late: a plan of nothing is none. */
+  if (ls_clock_ns() + window_ns > p->deadline_ns && (p->any_known || p->searching)) return LS_OK;
   ls_timing_job_t job = {.config = &config,
                          .backend = p->backend,
                          .ranks = c->devices,
                          .threads = c->threads,
-                         .beside = ls_cost_beside(p->backend, c->devices),
+                         .together = ls_cost_together(p->backend, c->devices),
                          .data_rows = c->data_rows,
                          .window_ns = window_ns};
-  status = time_job(p, c, &job, family);
-  if (status == LS_OK && p->backend->host_processors) status = ls_busy_note(p, family, c->rows);
+  status = time_job(p, c, &job, &cost);
+  if (status == LS_OK && p->backend->host_processors) status = ls_busy_note(p, cost.timing, c->rows);
   if (status != LS_OK) return status;
-  if (!c->timed) {
-    p->timed++;
-    p->jobs_left--;
-  }
+  if (!c->timed) p->timed++;
   c->timed = p->any_known = true;
   return LS_OK;
 }
@@ -161,38 +158,102 @@ static void add_input(const ls_planner_t *p, ls_candidate_t *c) {
   if (p->scale) ns *= p->scale->input;
   double more = host ? ns : fmax(0, ns - c->step.ns);
   c->step = (ls_time_t){c->step.ns + more, c->step.low_ns + more, c->step.high_ns + more};
+  c->mean = (ls_time_t){c->mean.ns + more, c->mean.low_ns + more, c->mean.high_ns + more};
   c->parts_ns[LS_PHASE_STEP_INPUT] += more;
 }
 
-ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
-  ls_cost_t cost;
+/* The candidate's real schedule with the profile's times. */
+static ls_status_t by_model(const ls_planner_t *p, ls_candidate_t *c, const ls_scale_t *scale,
+                            ls_cost_t *cost, ls_price_t *price) {
   ls_cost_model_t model;
   ls_program_t program = {0};
-  ls_price_t price;
-  ls_status_t status = make_cost(p, c, &cost);
-  if (status != LS_OK) return status;
-  if (!find_crowd(p, &cost) || ls_cost_model(&cost, &model) != LS_OK) return unpriced(p, c, cost.missing);
-  scaled_t scaled = {.model = model, .scale = p->scale};
-  if (p->scale) {
+  ls_status_t status = ls_candidate_lower(p, c, &program);
+  if (status == LS_OK) status = make_cost(p, c, cost);
+  if (status == LS_OK && !find_crowd(p, cost)) status = LS_ERR_NOT_FOUND;
+  if (status == LS_OK) status = ls_cost_model(cost, &model);
+  scaled_t scaled = {.model = model, .scale = scale};
+  if (scale) {
     model.task_time = scaled_time;
     model.user = &scaled;
   }
-  status = ls_candidate_lower(p, c, &program);
-  if (status == LS_OK) status = ls_program_price(p->ctx, &program, &model, &price);
+  if (status == LS_OK) status = ls_program_price(p->ctx, &program, &model, price);
   ls_program_release(&program);
+  return status;
+}
+
+/* `of` at another median: its interval keeps its width in parts of it, and e is added to that. */
+static ls_time_t moved(const ls_time_t *of, double ns, double e) {
+  const double down = 1 - of->low_ns / of->ns, up = of->high_ns / of->ns - 1;
+  return (ls_time_t){ns, ns * fmax(1 - hypot(down, e), 0), ns * (1 + hypot(up, e))};
+}
+
+/* The candidate whose timing a candidate's price begins with: itself, or the one with the configured options. */
+static ls_candidate_t sibling(const ls_planner_t *p, const ls_candidate_t *c) {
+  ls_candidate_t base = ls_candidate_make(p, c->devices, ls_strategy_find(c->strategy));
+  base.threads = c->threads;
+  base.accumulate = c->accumulate;
+  base.transport = ls_transport_default(p->backend);
+  return base;
+}
+
+/* What ranks spend beyond the model they spend waiting for each other; one alone, in no task. A model that is too long is
+ * so in all its parts. */
+static void add_beyond(ls_candidate_t *c, double beyond_ns) {
+  const double by = beyond_ns < 0 ? fmax(1 + beyond_ns / c->step.ns, 0) : 1, more_ns = fmax(beyond_ns, 0);
+  for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
+    c->parts_ns[i] *= by;
+  c->exposed_ns = c->exposed_ns * by + (c->devices > 1 ? more_ns : 0);
+  c->parts_ns[c->devices > 1 ? LS_PHASE_STEP_COMM : LS_PHASE_STEP_REST] += more_ns;
+}
+
+/* Where all that a step contains was timed together, the timing takes the model's place. The model then says where the
+ * time goes, what a purchase would change, and by how much a candidate that was not timed itself differs from its
+ * sibling. */
+static ls_status_t by_timing(const ls_planner_t *p, ls_candidate_t *c, const ls_cost_t *own) {
+  ls_cost_t of = *own;
+  ls_time_t step, mean;
+  bool exact;
+  double base_ns = c->step.ns;
+  if (c->devices > 1 && !ls_cost_together(p->backend, c->devices)) return LS_OK;
+  const bool itself = (!c->transport || ls_transport_is_usual(c->transport)) &&
+                      ls_cost_step(p->profile, own->timing, own->rows, &step, &mean, &exact);
+  if (!itself || p->scale) {
+    ls_price_t price;
+    ls_candidate_t base = itself ? *c : sibling(p, c);
+    ls_status_t status = by_model(p, &base, NULL, &of, &price);
+    if (status != LS_OK) return status == LS_ERR_NOT_FOUND ? LS_OK : status;
+    base_ns = price.step.ns;
+    ls_price_release(&price);
+  }
+  if (!itself && !ls_cost_step(p->profile, of.timing, of.rows, &step, &mean, &exact)) return LS_OK;
+  const double beyond_ns = step.ns - base_ns, ns = fmax(c->step.ns + beyond_ns, 0);
+  add_beyond(c, beyond_ns);
+  c->step = moved(&step, ns, ls_cost_error(exact && itself));
+  c->mean = ls_family_scaled(mean, ns / step.ns);
+  c->interpolated |= !exact;
+  c->busy_share = ls_cost_busy(p->profile, of.timing, (int64_t)of.rows);
+  return LS_OK;
+}
+
+ls_status_t ls_candidate_price(const ls_planner_t *p, ls_candidate_t *c) {
+  ls_cost_t cost = {.missing = NULL};
+  ls_price_t price;
+  ls_status_t status = by_model(p, c, p->scale, &cost, &price);
   if (status == LS_ERR_NOT_FOUND && cost.missing) return unpriced(p, c, cost.missing);
   if (status != LS_OK) return status;
-  double skew_ns = ls_cost_skew_ns(&cost);
+  const double skew_ns = ls_cost_skew_ns(&cost);
   c->priced = true;
-  c->busy_share = ls_cost_busy(p->profile, cost.family, c->rows);
+  c->busy_share = ls_cost_busy(p->profile, cost.timing, c->rows);
   c->interpolated = cost.interpolated || p->replay;
   c->step = price.step;
+  c->mean = (ls_time_t){price.step.ns, price.step.ns, price.step.ns};
   c->exposed_ns = price.exposed_ns + skew_ns;
   memcpy(c->parts_ns, price.parts_ns, sizeof c->parts_ns);
+  ls_price_release(&price);
   c->parts_ns[LS_PHASE_STEP_REST] -= skew_ns;
   c->parts_ns[LS_PHASE_STEP_COMM] += skew_ns;
+  status = by_timing(p, c, &cost);
   add_input(p, c);
-  c->samples_per_s = (double)p->config->train.batch * 1e9 / c->step.ns;
-  ls_price_release(&price);
-  return LS_OK;
+  c->samples_per_s = (double)p->config->train.batch * 1e9 / c->mean.ns;
+  return status;
 }

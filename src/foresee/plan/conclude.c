@@ -5,12 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* What a run takes for a step at worst decides: a short median is worth nothing to a run whose other steps are long, and a
+ * mean that varies may be the long one next time. */
 static int by_time(const void *a, const void *b) {
   const ls_candidate_t *x = a, *y = b;
   bool good_x = x->priced && x->fits, good_y = y->priced && y->fits;
   if (good_x != good_y) return good_y - good_x;
   if (x->priced != y->priced) return y->priced - x->priced;
-  if (x->priced && x->step.ns != y->step.ns) return x->step.ns < y->step.ns ? -1 : 1;
+  if (x->priced && x->mean.high_ns != y->mean.high_ns) return x->mean.high_ns < y->mean.high_ns ? -1 : 1;
   return x->devices != y->devices   ? x->devices - y->devices
          : x->threads != y->threads ? x->threads - y->threads
                                     : x->buckets - y->buckets;
@@ -19,7 +21,7 @@ static int by_time(const void *a, const void *b) {
 static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candidate_t *c) {
   const ls_cost_config_t *cost = &config->cost;
   if (plan->samples < 0) return;
-  c->epoch_s = ceil((double)plan->samples / (double)plan->batch) * c->step.ns * 1e-9;
+  c->epoch_s = ceil((double)plan->samples / (double)plan->batch) * c->mean.ns * 1e-9;
   double hours = c->epoch_s / 3600;
   if (cost->power_w > 0) c->epoch_kwh = hours * cost->power_w * 1e-3 * c->devices;
   double energy = cost->power_w > 0 && cost->price_kwh > 0 ? c->epoch_kwh * cost->price_kwh : 0;
@@ -40,8 +42,17 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
     return ls_arena_printf(arena, "does not fit: %.1f MB%s for each rank%s", needed_mb(c),
                            c->host_short ? " of the host's memory" : "", allowance(c));
   if (!c->priced) return c->why;
-  double slower = 100 * (c->step.ns / best->step.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
-  const char *sure = c->step.low_ns > best->step.high_ns ? "" : " (the intervals overlap)";
+  if (c->step.ns < best->step.ns && c->mean.high_ns > c->mean.ns)
+    return ls_arena_printf(
+        arena,
+        "its median step is %.1f %% shorter, but its steps vary: a run takes %.1f us for each (90 %%: %.1f "
+        "to %.1f), that of the choice %.1f to %.1f",
+        100 * (1 - c->step.ns / best->step.ns), c->mean.ns * 1e-3, c->mean.low_ns * 1e-3,
+        c->mean.high_ns * 1e-3, best->mean.low_ns * 1e-3, best->mean.high_ns * 1e-3);
+  double slower = 100 * (c->mean.ns / best->mean.ns - 1), exposed = 100 * c->exposed_ns / c->step.ns;
+  const char *sure = c->step.low_ns > best->step.high_ns && c->mean.low_ns > best->mean.high_ns
+                         ? ""
+                         : " (the intervals overlap)";
   if (c->devices > best->devices)
     return ls_arena_printf(
         arena,
@@ -60,6 +71,22 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
                          c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
 }
 
+/* What the choice says of itself: nothing, unless its steps or those of the next best vary by more than what is between
+ * them. */
+static const char *doubt(ls_arena_t *arena, const ls_plan_t *plan) {
+  const ls_time_t *best = &plan->candidate[0].mean, *next = &plan->candidate[plan->count > 1].mean;
+  if (plan->count < 2 || !plan->candidate[1].priced || !plan->candidate[1].fits ||
+      next->low_ns > best->high_ns || (next->low_ns == next->ns && best->high_ns == best->ns))
+    return "";
+  const char *name = ls_plan_name(arena, &plan->candidate[1]);
+  return !name ? NULL
+               : ls_arena_printf(
+                     arena,
+                     "not sure: a run takes %.1f to %.1f us for a step (90 %%), and %.1f to %.1f with %s",
+                     best->low_ns * 1e-3, best->high_ns * 1e-3, next->low_ns * 1e-3, next->high_ns * 1e-3,
+                     name);
+}
+
 ls_status_t ls_plan_conclude(const ls_config_t *config, ls_plan_t *plan) {
   qsort(plan->candidate, (size_t)plan->count, sizeof *plan->candidate, by_time);
   const ls_candidate_t *best = plan->candidate, *one = NULL;
@@ -69,13 +96,14 @@ ls_status_t ls_plan_conclude(const ls_config_t *config, ls_plan_t *plan) {
   for (int i = 0; i < plan->count; i++) {
     ls_candidate_t *c = &plan->candidate[i];
     if (c->priced && one) {
-      double speedup = one->step.ns / c->step.ns;
+      double speedup = one->mean.ns / c->mean.ns;
       bool disturbed = speedup > c->devices && (c->busy_share > 0 || one->busy_share > 0);
       c->speedup = disturbed ? NAN : speedup;
       c->efficiency = c->speedup / c->devices;
     }
     if (c->priced) add_costs(config, plan, c);
-    if (i != plan->choice && plan->choice >= 0 && !(c->why = explain(&plan->arena, best, c)))
+    if (plan->choice >= 0 &&
+        !(c->why = i == plan->choice ? doubt(&plan->arena, plan) : explain(&plan->arena, best, c)))
       return LS_ERR_MEMORY;
   }
   ls_plan_ownership(config, plan, &plan->ownership);

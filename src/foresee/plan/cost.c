@@ -9,12 +9,9 @@
 #include <math.h>
 
 /* Errors of the model itself, half-widths of 90 % intervals; docs/plan.md says how they were found. */
-static const double error_single = 0.06, error_ranks = 0.15, error_interpolated = 0.10, error_worlds = 0.05;
+static const double error_timed = 0.06, error_ranks = 0.15, error_interpolated = 0.10, error_worlds = 0.05;
 /* A GPU that computes while NCCL's kernels run on it: found with bench/plan_accuracy.py on two H200. */
 static const double device_overlap = 1.25;
-/* Curves are measured on otherwise idle ranks. Cold caches and shared processors can make a collective up to
- * exchange_max times slower. Nothing makes it faster, unless other programs ran while the curves were measured. */
-static const double exchange_min = 1, exchange_min_busy = 0.01, exchange_max = 2.5;
 
 int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
   if (!backend->host_processors || ranks < 2) return 0;
@@ -22,8 +19,8 @@ int ls_cost_cpus(const ls_backend_t *backend, int ranks) {
   return cpus < 1 ? 1 : cpus;
 }
 
-bool ls_cost_beside(const ls_backend_t *backend, int ranks) {
-  return backend->host_processors && ranks > 1 && ranks <= LS_TIMING_BESIDE_MAX;
+bool ls_cost_together(const ls_backend_t *backend, int ranks) {
+  return backend->host_processors && ranks > 1 && ranks <= LS_TIMING_TOGETHER_MAX;
 }
 
 typedef struct {
@@ -80,8 +77,17 @@ static ls_status_t keep_member(ls_profile_t *profile, const char *family, timed_
   return status;
 }
 
-ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
-                         const ls_backend_t *backend, int threads, const ls_timing_t *timing, bool well) {
+/* The time that a rank, timed alone, waits for the slowest one, because steps vary: the expected largest of n normal
+ * values, in deviations (Blom 1958). The deviation comes from the lower half of the step's times, because the upper half
+ * contains disturbances. */
+static double skew_ns(const ls_timing_t *timing, int ranks) {
+  double sd = (timing->step.ns - timing->step.low_ns) / ls_stat_normal_quantile(0.95);
+  return timing->whole ? 0 : sd * ls_stat_normal_quantile((ranks - 0.375) / (ranks + 0.25));
+}
+
+ls_status_t ls_cost_keep_tasks(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
+                               const ls_backend_t *backend, int ranks, int threads,
+                               const ls_timing_t *timing) {
   char key[LS_PROFILE_KEY_BYTES], name[LS_BACKEND_KEY_BYTES];
   timed_t timed;
   ls_time_t overhead;
@@ -91,20 +97,26 @@ ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *famil
   const ls_program_t *p = &timing->program;
   for (int i = 0; i < p->count && status == LS_OK; i++)
     status = keep_member(profile, family, &timed, i, rows, name, threads);
-  double wait_ns = fmax(timing->period.ns - timing->step.ns, 0);
-  ls_time_t skew = {wait_ns, wait_ns, wait_ns};
-  if (status == LS_OK && p->member[0]->world_size > 1 && timing->beside)
+  const double wait_ns = skew_ns(timing, ranks);
+  const ls_time_t skew = {wait_ns, wait_ns, wait_ns};
+  if (status == LS_OK && wait_ns > 0)
     status = ls_family_put(profile, ls_family_key(family, "skew", key), rows, &skew);
+  return status == LS_OK ? ls_family_put(profile, ls_family_key(family, "overhead", key), rows, &overhead)
+                         : status;
+}
+
+ls_status_t ls_cost_keep_step(ls_ctx_t *ctx, ls_profile_t *profile, const char *timing, int64_t rows,
+                              const ls_timing_block_t *block, int blocks, bool well) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t median, mean;
+  ls_status_t status = ls_timing_summary(ctx, block, blocks, &median, &mean);
   if (status == LS_OK)
-    status = ls_family_put(profile, ls_family_key(family, "overhead", key), rows, &overhead);
-  if (status == LS_OK)
-    status = ls_family_put(profile, ls_family_key(family, "period", key), rows,
-                           timing->period.ns > 0 ? &timing->period : &timing->step);
+    status = ls_family_put(profile, ls_family_key(timing, "mean", key), (double)rows, &mean);
   if (status == LS_OK && well)
-    status = ls_family_put(profile, ls_family_key(family, "well timed", key), rows, &(ls_time_t){1, 1, 1});
-  if (status == LS_OK)
-    status = ls_family_put(profile, ls_family_key(family, "whole step", key), rows, &timing->step);
-  return status;
+    status =
+        ls_family_put(profile, ls_family_key(timing, "well timed", key), (double)rows, &(ls_time_t){1, 1, 1});
+  return status == LS_OK ? ls_family_put(profile, ls_family_key(timing, "step", key), (double)rows, &median)
+                         : status;
 }
 
 /* The share of a task's time that waits for memory: 0 if its step fits into the caches, else from the
@@ -151,7 +163,6 @@ static ls_status_t collective_time(ls_cost_t *cost, const ls_schedule_t *s, cons
         ls_profile_key(cost->key, (ls_profile_key_t){LS_KEY_COLLECTIVE, cost->transport, kind, ranks});
     return LS_ERR_NOT_FOUND;
   }
-  *time = ls_family_scaled(*time, cost->exchange);
   return LS_OK;
 }
 
@@ -177,18 +188,15 @@ static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_
 
 double ls_cost_skew_ns(const ls_cost_t *cost) {
   char key[LS_PROFILE_KEY_BYTES];
-  ls_time_t step;
+  ls_time_t skew;
   bool exact;
-  if (cost->ranks > 1 &&
-      ls_family_look_up(cost->profile, ls_family_key(cost->family, "skew", key), cost->rows, &step, &exact))
-    return step.ns;
-  if (cost->ranks < 2 || !ls_family_look_up(cost->profile, ls_family_key(cost->family, "whole step", key),
-                                            cost->rows, &step, &exact))
-    return 0;
-  /* Expected largest of n normal values, in deviations (Blom 1958). The deviation comes from the lower half
-   * of the step's times, because the upper half contains disturbances. */
-  double sd = (step.ns - step.low_ns) / ls_stat_normal_quantile(0.95);
-  return sd * ls_stat_normal_quantile((cost->ranks - 0.375) / (cost->ranks + 0.25));
+  return ls_family_look_up(cost->profile, ls_family_key(cost->family, "skew", key), cost->rows, &skew, &exact)
+             ? skew.ns
+             : 0;
+}
+
+double ls_cost_error(bool exact) {
+  return error_timed + (exact ? 0 : error_interpolated);
 }
 
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
@@ -199,14 +207,10 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
     cost->missing = cost->key;
     return LS_ERR_NOT_FOUND;
   }
-  char key[LS_PROFILE_KEY_BYTES];
-  double beyond_ns =
-      ls_family_held(cost->profile, ls_family_key(cost->family, "exchange beyond", key), cost->rows, 0);
-  cost->exchange = ls_family_held(cost->profile, ls_family_key(cost->family, "exchange", key), cost->rows, 1);
   *model = (ls_cost_model_t){.task_time = task_time,
                              .user = cost,
-                             .step_overhead_ns = overhead.ns + ls_cost_skew_ns(cost) + beyond_ns,
-                             .model_error = cost->ranks > 1 ? error_ranks : error_single};
+                             .step_overhead_ns = overhead.ns + ls_cost_skew_ns(cost),
+                             .model_error = cost->ranks > 1 ? error_ranks : error_timed};
   if (!exact) model->model_error += error_interpolated;
   double compute = device_overlap, comm = device_overlap;
   if (cost->backend->host_processors) {
@@ -218,47 +222,4 @@ ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model) {
   }
   ls_cost_model_overlap(model, compute, comm);
   return LS_OK;
-}
-
-static ls_status_t price_with(ls_ctx_t *ctx, ls_cost_t *cost, const ls_cost_model_t *model, double exchange,
-                              const ls_program_t *p, double *step_ns) {
-  ls_price_t price;
-  cost->exchange = exchange;
-  ls_status_t status = ls_program_price(ctx, p, model, &price);
-  if (status != LS_OK) return status;
-  *step_ns = price.step.ns;
-  ls_price_release(&price);
-  return LS_OK;
-}
-
-ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
-                                  const ls_timing_t *timing, bool again) {
-  char key[LS_PROFILE_KEY_BYTES];
-  ls_cost_model_t model;
-  double low = ls_profile_busy(profile) > 0 ? exchange_min_busy : exchange_min;
-  double high = exchange_max, rows = (double)timing->rows, period_ns = timing->period.ns, step_ns = 0;
-  if (ls_cost_model(cost, &model) != LS_OK) return LS_OK;
-  model.step_overhead_ns -=
-      ls_family_held(profile, ls_family_key(cost->family, "exchange beyond", key), rows, 0);
-  ls_status_t status = price_with(ctx, cost, &model, high, &timing->program, &step_ns);
-  if (status == LS_ERR_NOT_FOUND) return LS_OK;
-  const char *name = ls_family_key(cost->family, "exchanged", key);
-  if (again) period_ns = fmin(period_ns, ls_family_held(profile, name, rows, period_ns));
-  if (status == LS_OK)
-    status = ls_family_put(profile, name, rows, &(ls_time_t){period_ns, period_ns, period_ns});
-  double beyond_ns = status == LS_OK ? fmax(period_ns - step_ns, 0) : 0;
-  while (beyond_ns == 0 && high - low > 1e-3 && status == LS_OK) { /* longer collectives, longer steps */
-    double middle = (low + high) / 2;
-    status = price_with(ctx, cost, &model, middle, &timing->program, &step_ns);
-    if (step_ns < period_ns)
-      low = middle;
-    else
-      high = middle;
-  }
-  const ls_time_t exchange = {high, high, high}, beyond = {beyond_ns, beyond_ns, beyond_ns};
-  if (status == LS_OK)
-    status = ls_family_put(profile, ls_family_key(cost->family, "exchange", key), rows, &exchange);
-  if (status == LS_OK)
-    status = ls_family_put(profile, ls_family_key(cost->family, "exchange beyond", key), rows, &beyond);
-  return status;
 }

@@ -7,17 +7,16 @@
 #include "plan/timing.h"
 #include "schedule/price.h"
 
-enum { LS_FAMILY_BYTES = 64 };
+enum { LS_FAMILY_BYTES = 80 };
 
 typedef struct {
   const ls_profile_t *profile;
   const ls_backend_t *backend;
   char transport[LS_TRANSPORT_KEY_BYTES]; /* its key */
   int ranks, threads;
-  char family[LS_FAMILY_BYTES];
+  char family[LS_FAMILY_BYTES], timing[LS_FAMILY_BYTES];
   double rows;
   double crowd_compute, crowd_memory; /* factors >= 1 while the other ranks compute too */
-  double exchange;                    /* out: factor on a collective's curve in this step */
   double memory_ns_per_byte;          /* of one rank; 0 = not known */
   int64_t rank_bytes;                 /* that a step works on */
   int64_t cache_bytes;                /* of one rank's share; 0 = not known */
@@ -30,37 +29,38 @@ typedef struct {
  * the next fewer and the next more (less than twice as many). False: these are missing, too. */
 bool ls_cost_collective(const ls_profile_t *profile, const char *kind, const char *transport, int ranks,
                         double bytes, ls_time_t *time);
-/* Whether the ranks are timed together. */
-bool ls_cost_beside(const ls_backend_t *backend, int ranks);
+/* Whether the ranks are timed together, and so with their exchange. */
+bool ls_cost_together(const ls_backend_t *backend, int ranks);
 /* The processors that a rank may use when `ranks` share this machine; 0 = all. */
 int ls_cost_cpus(const ls_backend_t *backend, int ranks);
 /* `config` as ls_plan_config makes it: it says whether the data stay on the device. */
 ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
                            int threads, char family[LS_FAMILY_BYTES]);
+/* The name of a timing: the family, and of ranks that exchange also the number of buckets. */
+void ls_cost_timing(const char *family, const ls_backend_t *backend, int ranks, int buckets,
+                    char timing[LS_FAMILY_BYTES]);
 /* Whether exactly this many rows were timed; `well`: as often as a plan's own candidates are. */
-bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows, bool well);
+bool ls_cost_known(const ls_profile_t *profile, const char *timing, int64_t rows, bool well);
 /* The share of the processors that other programs took when so many rows were timed; 0 = no disturbance. */
-double ls_cost_busy(const ls_profile_t *profile, const char *family, int64_t rows);
-/* The time of all ranks' step when so many rows were timed; NAN: not timed. */
-double ls_cost_period_ns(const ls_profile_t *profile, const char *family, int64_t rows);
-/* The time of a whole step of so many rows, by the timings so far; NAN: there are none. */
-double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows);
-/* Stores a timing, under the family and (for other uses) under the ops' own keys. */
-ls_status_t ls_cost_keep(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
-                         const ls_backend_t *backend, int threads, const ls_timing_t *timing, bool well);
-
-/* Compares a measured step with exchange with the model's prediction. If the step takes longer than
- * predicted, the collective times of the family are scaled up by that ratio (1 to 2.5), and any remainder is
- * added to the step. If the profile was measured on a busy machine, a shorter step scales them down. `cost` as for a
- * price of timing's schedule. again: this plan has compared such a step before, and the shorter of both counts. Nothing
- * is stored if the profile has no curve for the collectives. */
-ls_status_t ls_cost_keep_exchange(ls_ctx_t *ctx, ls_profile_t *profile, ls_cost_t *cost,
-                                  const ls_timing_t *timing, bool again);
+double ls_cost_busy(const ls_profile_t *profile, const char *timing, int64_t rows);
+/* A timed step of so many rows: its median and its mean (ls_timing_summary), between timed numbers of rows on a line.
+ * mean may be NULL. False: there is none. */
+bool ls_cost_step(const ls_profile_t *profile, const char *timing, double rows, ls_time_t *median,
+                  ls_time_t *mean, bool *exact);
+/* Stores the times of a timing's tasks, under the family and (for other uses) under the ops' own keys. */
+ls_status_t ls_cost_keep_tasks(ls_ctx_t *ctx, ls_profile_t *profile, const char *family,
+                               const ls_backend_t *backend, int ranks, int threads,
+                               const ls_timing_t *timing);
+/* Stores what all blocks of a timing say about its step. */
+ls_status_t ls_cost_keep_step(ls_ctx_t *ctx, ls_profile_t *profile, const char *timing, int64_t rows,
+                              const ls_timing_block_t *block, int blocks, bool well);
 
 /* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead is not known. */
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);
-/* The time that a rank waits for the slowest one, because steps vary. Measured if ranks were timed together,
- * else from the rank's own variation. */
+/* The time that a rank waits for the slowest one, because steps vary, where ranks were timed alone; else 0. */
 double ls_cost_skew_ns(const ls_cost_t *cost);
+/* How far a run's median is from what was timed (a part of it, at 90 %), beyond what the blocks show. exact: this step was
+ * timed, not one like it. */
+double ls_cost_error(bool exact);
 
 #endif

@@ -18,7 +18,7 @@ static ls_status_t price_at(const ls_planner_t *p, int devices, int64_t batch, d
   ls_status_t status = ls_candidate_lower(&at, &c, &program);
   ls_program_release(&program);
   if (status == LS_OK) status = ls_candidate_price(&at, &c);
-  *step_ns = status == LS_OK && c.priced ? c.step.ns : NAN;
+  *step_ns = status == LS_OK && c.priced ? c.mean.high_ns : NAN;
   return status;
 }
 
@@ -33,13 +33,17 @@ static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool 
 
 /* Long steps, and steps for which memory does not suffice, are not timed, but extrapolated from those that were. */
 static ls_status_t time_place(ls_planner_t *p, ls_candidate_t *c) {
-  char family[LS_FAMILY_BYTES];
+  char family[LS_FAMILY_BYTES], timing[LS_FAMILY_BYTES];
+  ls_time_t step = {.ns = 0};
+  bool exact;
   ls_config_t config = ls_plan_config(p->config, c);
   ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
+  if (status != LS_OK) return status;
+  ls_cost_timing(family, p->backend, c->devices, c->buckets, timing);
+  ls_cost_step(p->profile, timing, (double)c->rows, &step, NULL, &exact);
   int64_t together = p->backend->host_memory ? c->devices : 1;
   bool room = p->memory_bytes <= 0 || together * (int64_t)c->fit.device_total_bytes < p->memory_bytes;
-  if (status != LS_OK || !room || ls_cost_step_ns(p->profile, family, c->rows) > step_long_ns) return status;
-  return ls_candidate_time(p, c);
+  return room && step.ns <= step_long_ns ? ls_candidate_time(p, c) : LS_OK;
 }
 
 /* Times both sides at a few batches, so that the lines between them are short. */
@@ -57,7 +61,7 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
       ls_program_t program = {0};
       status = ls_candidate_lower(p, &c, &program); /* its rows, and where its data are */
       ls_program_release(&program);
-      p->jobs_left = 2 * (TIMED_PLACES - i) - side;
+      p->window_ns = (p->deadline_ns - ls_clock_ns()) / 2 / (2 * (TIMED_PLACES - i) - side);
       if (status == LS_OK) status = time_place(p, &c);
     }
     p->config = own;

@@ -1,7 +1,6 @@
 /* Keys and curves of timings. */
 #include "plan/family.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,32 +134,22 @@ bool ls_family_look_up(const ls_profile_t *profile, const char *key, double at, 
   return true;
 }
 
-/* As look_up, but outside of what was measured the nearest value holds. */
-double ls_family_held(const ls_profile_t *profile, const char *key, double at, double otherwise) {
-  const ls_curve_point_t *p;
-  ls_time_t time;
-  bool exact;
-  int count = ls_profile_curve(profile, key, &p);
-  if (count < 1) return otherwise;
-  return ls_family_look_up(profile, key, fmin(at, p[count - 1].bytes), &time, &exact) ? time.ns : otherwise;
+void ls_cost_timing(const char *family, const ls_backend_t *backend, int ranks, int buckets,
+                    char timing[LS_FAMILY_BYTES]) {
+  if (ls_cost_together(backend, ranks))
+    snprintf(timing, LS_FAMILY_BYTES, "%.60s in %d", family, buckets);
+  else
+    snprintf(timing, LS_FAMILY_BYTES, "%s", family);
 }
 
-bool ls_cost_known(const ls_profile_t *profile, const char *family, int64_t rows, bool well) {
+bool ls_cost_known(const ls_profile_t *profile, const char *timing, int64_t rows, bool well) {
   char key[LS_PROFILE_KEY_BYTES];
-  return ls_family_has(profile, ls_family_key(family, well ? "well timed" : "whole step", key), (double)rows);
+  return ls_family_has(profile, ls_family_key(timing, well ? "well timed" : "step", key), (double)rows);
 }
 
-double ls_cost_period_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
+bool ls_cost_step(const ls_profile_t *profile, const char *timing, double rows, ls_time_t *median,
+                  ls_time_t *mean, bool *exact) {
   char key[LS_PROFILE_KEY_BYTES];
-  if (!ls_family_has(profile, ls_family_key(family, "period", key), (double)rows)) return NAN;
-  return ls_family_held(profile, key, (double)rows, NAN);
-}
-
-double ls_cost_step_ns(const ls_profile_t *profile, const char *family, int64_t rows) {
-  char key[LS_PROFILE_KEY_BYTES];
-  ls_time_t time;
-  bool exact;
-  return ls_family_look_up(profile, ls_family_key(family, "whole step", key), (double)rows, &time, &exact)
-             ? time.ns
-             : NAN;
+  return ls_family_look_up(profile, ls_family_key(timing, "step", key), rows, median, exact) &&
+         (!mean || ls_family_look_up(profile, ls_family_key(timing, "mean", key), rows, mean, exact));
 }

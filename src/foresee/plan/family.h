@@ -13,8 +13,7 @@ bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_tas
 bool ls_family_by_bytes(const ls_task_t *task);
 /* Where these are kept over bytes, for buckets that were not timed. */
 void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
-/* "whole step", "overhead", "skew", "period", "exchange", "exchange beyond", "well timed", "busy"; returns
- * key. */
+/* "overhead", "skew"; of a timing (ls_cost_timing) "step", "mean", "well timed", "busy". Returns key. */
 const char *ls_family_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]);
 /* Whether the curve has a point exactly there. */
 bool ls_family_has(const ls_profile_t *profile, const char *key, double at);
@@ -24,7 +23,5 @@ ls_time_t ls_family_scaled(ls_time_t t, double by);
 /* The curve's time at `at`; *exact tells whether it was measured there. Beyond the ends: the nearest
  * segment's slope upwards, the first point downwards; a single point is scaled in proportion upwards. */
 bool ls_family_look_up(const ls_profile_t *profile, const char *key, double at, ls_time_t *time, bool *exact);
-/* As look_up, but outside of what was measured the nearest value holds. */
-double ls_family_held(const ls_profile_t *profile, const char *key, double at, double otherwise);
 
 #endif

@@ -32,8 +32,8 @@ void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_owne
   const ls_candidate_t *one = best_on(plan, true), *more = best_on(plan, false);
   *o = (ls_ownership_t){.break_even_months = NAN, .verdict = ""};
   if (!one || !more || cost->trainings_per_month <= 0) return;
-  double hours_one = run_hours(config, plan, one->step.ns),
-         hours_more = run_hours(config, plan, more->step.ns);
+  double hours_one = run_hours(config, plan, one->mean.ns),
+         hours_more = run_hours(config, plan, more->mean.ns);
   if (!isfinite(hours_one) || !isfinite(hours_more)) return;
   int extra = more->devices - 1;
   double kwh = (hours_more * more->devices - hours_one) * cost->power_w * 1e-3;

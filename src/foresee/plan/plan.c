@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALL_UP_TO = 8, FEWER_THREADS = 6, BATCH_MAX = 65536, TIMING_ROUNDS = 5 };
+enum { ALL_UP_TO = 8, FEWER_THREADS = 6, BATCH_MAX = 65536 };
 static const double budget_default_s = 6;
 static const double part_for_rounds = 0.75; /* share of the budget; the rest is for the search of
                                              * crossovers */
@@ -219,8 +219,8 @@ static bool wins_here(const ls_plan_t *plan, int devices) {
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
     if (!c->priced || !c->fits) continue;
-    if (c->devices == 1) one_ns = fmin(one_ns, c->step.ns);
-    if (c->devices == devices) many_ns = fmin(many_ns, c->step.ns);
+    if (c->devices == 1) one_ns = fmin(one_ns, c->mean.high_ns);
+    if (c->devices == devices) many_ns = fmin(many_ns, c->mean.high_ns);
   }
   return isfinite(one_ns) && many_ns < one_ns;
 }
@@ -247,37 +247,48 @@ static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_
   return LS_OK;
 }
 
-/* One timing serves all bucket sizes. timed: only one that was made counts. */
-static bool shares_timing(const ls_plan_t *plan, int i, bool timed) {
+/* Whether an earlier candidate has the same ranks. */
+static bool has_sibling(const ls_plan_t *plan, int i) {
   for (int k = 0; k < i; k++)
-    if ((!timed || plan->candidate[k].timed) && same_ranks(&plan->candidate[k], &plan->candidate[i]))
-      return true;
+    if (same_ranks(&plan->candidate[k], &plan->candidate[i])) return true;
   return false;
 }
 
-/* The timings that share the budget. A host repeats its own, so there every candidate counts. */
-static int count_jobs(const ls_planner_t *p, const ls_plan_t *plan) {
-  int jobs = 0;
-  for (int i = 0; i < plan->count; i++)
-    jobs += p->backend->host_processors || !shares_timing(plan, i, false);
-  return jobs;
+/* Ranks that exchange while they are timed are timed with every size of buckets; else one timing serves all. */
+static bool times_itself(const ls_planner_t *p, const ls_plan_t *plan, int i) {
+  const ls_candidate_t *c = &plan->candidate[i];
+  return c->fits &&
+         (!has_sibling(plan, i) || (ls_cost_together(p->backend, c->devices) && ls_candidate_timeable(p, c)));
 }
 
-/* Disturbances last for seconds, and threads that the system puts on one processor stay there. So every
- * timing is repeated after all the others, as often as there is time. A separate device is not disturbed. */
-static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
-  int64_t begin_ns = ls_clock_ns(),
-          most_ns = (int64_t)(part_for_rounds * (double)(p->deadline_ns - begin_ns));
+/* Candidates without siblings before them come first: they are what the others can be priced from. */
+static ls_status_t time_round(ls_planner_t *p, ls_plan_t *plan, int round, int64_t end_ns) {
   ls_status_t status = LS_OK;
-  for (int round = 0; round < TIMING_ROUNDS && status == LS_OK; round++)
+  for (int further = 0; further < 2; further++)
     for (int i = 0; i < plan->count && status == LS_OK; i++) {
       ls_candidate_t *c = &plan->candidate[i];
-      int64_t now_ns = ls_clock_ns();
-      bool again = c->timed && p->backend->host_processors && now_ns - begin_ns + c->timing_ns < most_ns;
-      if (!c->fits || (round > 0 && !again) || shares_timing(plan, i, true)) continue;
+      const int64_t now_ns = ls_clock_ns();
+      const bool again = c->timed && now_ns + c->timing_ns < end_ns;
+      if (has_sibling(plan, i) != further || !times_itself(p, plan, i) || (round > 0 && !again)) continue;
       status = ls_candidate_time(p, c);
       c->timing_ns = ls_clock_ns() - now_ns;
     }
+  return status;
+}
+
+/* Other programs run for seconds, and threads that the system puts on one processor stay there. So a host is timed in
+ * rounds, which meet all candidates alike. A separate device is not disturbed. */
+static ls_status_t time_all(ls_planner_t *p, ls_plan_t *plan) {
+  const int rounds = p->backend->host_processors ? LS_TIMING_ROUNDS : 1;
+  const int64_t now_ns = ls_clock_ns(),
+                most_ns = (int64_t)(part_for_rounds * (double)(p->deadline_ns - now_ns));
+  ls_status_t status = LS_OK;
+  int jobs = 0;
+  for (int i = 0; i < plan->count; i++)
+    jobs += times_itself(p, plan, i);
+  p->window_ns = most_ns / rounds / (jobs > 0 ? jobs : 1);
+  for (int round = 0; round < rounds && status == LS_OK; round++)
+    status = time_round(p, plan, round, now_ns + most_ns);
   return status;
 }
 
@@ -292,7 +303,6 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
     if (worth_trying(n, p->devices, options) && ls_engine_can_share(p->config, n)) status = enumerate(&e, n);
-  p->jobs_left = count_jobs(p, plan) + 2;
   ls_load_t begin;
   ls_load_read(options->stat_path, &begin);
   if (status == LS_OK) status = time_all(p, plan);

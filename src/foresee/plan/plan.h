@@ -28,17 +28,23 @@ typedef struct {
   int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes; a prediction unless assumed */
   bool timed;             /* for this plan */
   int64_t timing_ns;      /* that the last timing took */
-  bool fits;              /* into the memory of a device, and of the host */
-  bool host_short;        /* it does not fit because the host's memory beside the devices is too small */
-  bool priced;            /* false: `why` says what is missing, the numbers below are NAN */
-  bool interpolated;      /* from neighbouring batches, because the time for measuring was over */
-  ls_time_t step;
+  struct ls_timing_block *block; /* of all its timings */
+  int blocks;
+  bool fits;         /* into the memory of a device, and of the host */
+  bool host_short;   /* it does not fit because the host's memory beside the devices is too small */
+  bool priced;       /* false: `why` says what is missing, the numbers below are NAN */
+  bool interpolated; /* from neighbouring batches, because the time for measuring was over */
+  ls_time_t step;    /* the median of a run's steps, and the interval that holds it in 90 % of runs */
+  /* The mean, tails included: what a run takes for each of its steps. Its upper bound decides the choice. The interval is
+   * what the timed steps say (90 %); without timed steps of all ranks all three are the predicted step. */
+  ls_time_t mean;
   double exposed_ns, parts_ns[LS_PHASE_STEP_COUNT];
   double samples_per_s;
-  double speedup, efficiency; /* against the fastest on one device; speedup / devices. NAN where a busy
+  double speedup,
+      efficiency; /* of means, against the first on one device; speedup / devices. NAN where a busy
                                * machine makes them more than there are devices */
   double epoch_s, epoch_kwh, epoch_cost; /* NAN: not known */
-  const char *why;                       /* why it is not the choice; "" for the choice */
+  const char *why;   /* why it is not the choice; of the choice, why it is not sure, or "" */
   double busy_share; /* of the processors that other programs took when its step was timed */
 } ls_candidate_t;
 
@@ -59,8 +65,9 @@ typedef struct {
   const char *what; /* for people; owned by the plan */
   bool known;       /* false: the profile cannot tell, the numbers below are NAN */
   int devices;      /* that the step then uses */
-  double step_ns;   /* of the candidate that is fastest then */
-  double speedup;   /* the choice's step / this step */
+  double step_ns;   /* mean of the candidate that is fastest then */
+  double speedup;   /* the choice's step / this step; both are means */
+  bool helps;       /* by more than the choice's own step is sure */
   double price;     /* in all; NAN = not given */
   double saved_hours_month, benefit_month; /* NAN: trainings_per_month is not given */
   double money_per_hour;    /* price written off in a month / hours saved in it; NAN, INFINITY */

@@ -23,9 +23,9 @@ static ls_status_t price_again(const ls_planner_t *p, const ls_plan_t *plan, con
     if (!c.priced || !c.fits) continue;
     ls_status_t status = ls_candidate_price(&scaled, &c);
     if (status != LS_OK) return status;
-    if (!c.priced || (out->known && c.step.ns >= out->step_ns)) continue;
+    if (!c.priced || (out->known && c.mean.ns >= out->step_ns)) continue;
     out->known = true;
-    out->step_ns = c.step.ns;
+    out->step_ns = c.mean.ns;
     out->devices = c.devices;
   }
   return LS_OK;
@@ -37,17 +37,20 @@ static void one_more(const ls_plan_t *plan, ls_purchase_t *out) {
     const ls_candidate_t *c = &plan->candidate[i];
     if (!c->priced || !c->fits || c->devices <= plan->candidate[plan->choice].devices) continue;
     if (out->known &&
-        (c->devices > out->devices || (c->devices == out->devices && c->step.ns >= out->step_ns)))
+        (c->devices > out->devices || (c->devices == out->devices && c->mean.ns >= out->step_ns)))
       continue;
     out->known = true;
-    out->step_ns = c->step.ns;
+    out->step_ns = c->mean.ns;
     out->devices = c->devices;
   }
 }
 
 static void add_money(const ls_config_t *config, const ls_plan_t *plan, ls_purchase_t *out) {
-  double now_ns = plan->candidate[plan->choice].step.ns;
+  const ls_candidate_t *choice = &plan->candidate[plan->choice];
+  double now_ns = choice->mean.ns;
   out->speedup = now_ns / out->step_ns;
+  out->helps =
+      out->step_ns < now_ns * choice->step.low_ns / choice->step.ns && out->step_ns < choice->mean.low_ns;
   out->saved_hours_month = ls_plan_saved_hours(config, plan, now_ns, out->step_ns);
   out->benefit_month = out->saved_hours_month * config->cost.engineer_hour;
   if (isnan(out->saved_hours_month) || isnan(out->price)) return;

@@ -63,7 +63,7 @@ static double product_ns(const rates_t *r, double flops) {
 
 static double factor(const rates_t *r, const ls_planner_t *p, const ls_candidate_t *c, const char *kind) {
   char key[LS_PROFILE_KEY_BYTES];
-  bool together = ls_cost_beside(p->backend, c->devices); /* else the price applies the contention factor */
+  bool together = ls_cost_together(p->backend, c->devices); /* else the price applies the contention factor */
   ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kind, c->devices, c->threads});
   return together ? fmax(ls_profile_value(r->profile, key, 1), 1) : 1;
 }
@@ -115,8 +115,9 @@ ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const
         sum += ns * ls_program_times(program, i);
     }
   timing.step = (ls_time_t){sum, sum, sum};
-  status = timing.task ? ls_cost_keep(p->ctx, p->profile, family, p->backend, c->threads, &timing, true)
-                       : LS_ERR_MEMORY;
+  status = timing.task
+               ? ls_cost_keep_tasks(p->ctx, p->profile, family, p->backend, c->devices, c->threads, &timing)
+               : LS_ERR_MEMORY;
   ls_timing_release(&timing);
   return status;
 }

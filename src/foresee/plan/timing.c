@@ -13,11 +13,7 @@ enum {
   DATA_BYTES_MAX = 64 << 20, /* of features; what does not fit into a cache is enough */
   TABLE_BYTES_MAX = 1 << 30, /* the same on a device */
   DATA_ROWS_DEFAULT = 10000,
-  BLOCKS_MAX = 8,
-  BLOCK_STEPS_MIN = 3,
 };
-static const double disturbed = 1.15; /* a block that is slower than the quieter ones by this factor was
-                                       * disturbed */
 
 /* All that is open meanwhile. rank[0] is the one that is timed. */
 typedef struct {
@@ -25,9 +21,8 @@ typedef struct {
   const ls_timing_job_t *job;
   float *noise;
   ls_dataset_t *dataset;
-  ls_pace_t pace;
-  ls_timing_rank_t rank[LS_TIMING_BESIDE_MAX];
-  pthread_t thread[LS_TIMING_BESIDE_MAX];
+  ls_timing_rank_t rank[LS_TIMING_TOGETHER_MAX];
+  pthread_t thread[LS_TIMING_TOGETHER_MAX];
   int count;
 } crew_t;
 
@@ -98,64 +93,25 @@ static ls_status_t open_data(crew_t *crew) {
   return status;
 }
 
-/* Disturbances by other programs last longer than a step. The steps are cut into blocks; medians leave out
- * blocks that are much slower than the quieter ones, intervals cover all steps. */
-typedef struct {
-  int count;                 /* of quiet blocks */
-  int64_t size;              /* steps of each */
-  int64_t begin[BLOCKS_MAX]; /* of each quiet block */
-} quiet_t;
-
-static quiet_t find_quiet(const double *step_ns, int64_t steps, double *work) {
-  quiet_t quiet = {.count = 1, .size = steps};
-  if (steps < BLOCKS_MAX * BLOCK_STEPS_MIN) return quiet;
-  double median[BLOCKS_MAX], sorted[BLOCKS_MAX];
-  quiet.size = steps / BLOCKS_MAX;
-  for (int b = 0; b < BLOCKS_MAX; b++) {
-    memcpy(work, step_ns + b * quiet.size, (size_t)quiet.size * sizeof *work);
-    sorted[b] = median[b] = ls_stat_median(work, quiet.size);
-  }
-  ls_stat_sort(sorted, BLOCKS_MAX);
-  double most = disturbed * ls_stat_quantile(sorted, BLOCKS_MAX, 0.25);
-  quiet.count = 0;
-  for (int b = 0; b < BLOCKS_MAX; b++)
-    if (median[b] <= most) quiet.begin[quiet.count++] = b * quiet.size;
-  return quiet;
-}
-
 /* Reorders x. */
-static ls_time_t summary(double *x, int64_t steps, const quiet_t *quiet, double *work) {
-  for (int k = 0; k < quiet->count; k++)
-    memcpy(work + k * quiet->size, x + quiet->begin[k], (size_t)quiet->size * sizeof *work);
-  double ns = ls_stat_median(work, quiet->count * quiet->size);
-  ls_stat_sort(x, steps);
-  return (ls_time_t){ns, fmin(ls_stat_quantile(x, steps, 0.05), ns),
-                     fmax(ls_stat_quantile(x, steps, 0.95), ns)};
-}
-
-/* Steps of a period differ: each becomes their mean. */
-static void even_out(double *ns, int64_t steps, int period) {
-  for (int64_t first = 0; first + period <= steps && period > 1; first += period) {
-    double mean = ls_stat_mean(ns + first, period);
-    for (int k = 0; k < period; k++)
-      ns[first + k] = mean;
-  }
+static ls_time_t summary(double *x, int64_t n) {
+  ls_stat_sort(x, n);
+  return (ls_time_t){ls_stat_quantile(x, n, 0.5), ls_stat_quantile(x, n, 0.05), ls_stat_quantile(x, n, 0.95)};
 }
 
 static void summarise(const ls_timing_rank_t *r, bool tasks, double *work, ls_timing_t *timing) {
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
-  even_out(r->step_ns, r->steps, p->period);
-  even_out(r->period_ns, r->steps, p->period);
-  quiet_t quiet = find_quiet(r->step_ns, r->steps, work);
   for (int i = 0; i < p->count && tasks; i++)
     for (int t = 0; t < p->member[i]->task_count; t++) {
       int at = ls_program_task(p, i, t);
-      if (p->member[i]->tasks[t].kind != LS_TASK_COLLECTIVE)
-        timing->task[at] = summary(r->task_ns + (size_t)at * LS_TIMING_STEPS, r->steps, &quiet, work);
+      if (r->exchange || p->member[i]->tasks[t].kind != LS_TASK_COLLECTIVE)
+        timing->task[at] = summary(r->task_ns + (size_t)at * LS_TIMING_STEPS, r->kept);
     }
-  timing->step = summary(r->step_ns, r->steps, &quiet, work);
-  timing->period = summary(r->period_ns, r->steps, &quiet, work);
-  timing->steps = r->steps;
+  int64_t n = 0;
+  for (int b = 0; b < r->blocks; n += r->block[b++].kept)
+    memcpy(work + n, r->block[b].step_ns, (size_t)r->block[b].kept * sizeof *work);
+  timing->step = summary(work, n);
+  timing->blocks = r->blocks;
   timing->rows = r->engine.share.rows;
   timing->math = r->engine.device->math;
 }
@@ -164,11 +120,10 @@ static ls_status_t make_room(ls_timing_rank_t *r, ls_timing_t *timing, double **
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
   size_t tasks = (size_t)ls_program_task(p, p->count, 0);
   r->task_ns = ls_alloc_array(r->ctx, tasks * LS_TIMING_STEPS, sizeof(double));
-  r->step_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
-  r->period_ns = ls_alloc_array(r->ctx, LS_TIMING_STEPS, sizeof(double));
   timing->task = ls_arena_array(&timing->arena, tasks, sizeof *timing->task);
+  timing->block = r->block = ls_arena_array(&timing->arena, LS_TIMING_BLOCKS, sizeof *r->block);
   *work = ls_arena_array(&timing->arena, LS_TIMING_STEPS, sizeof **work);
-  return r->task_ns && r->step_ns && r->period_ns && timing->task && *work ? LS_OK : LS_ERR_MEMORY;
+  return r->task_ns && timing->task && r->block && *work ? LS_OK : LS_ERR_MEMORY;
 }
 
 /* The rank that is timed. A host times tasks while it trains. A device times them one by one, and then the
@@ -187,13 +142,12 @@ static ls_status_t time_first(ls_timing_rank_t *r, ls_timing_t *timing) {
 
 /* A rank that failed leaves the exchange, so that nobody waits for it. */
 static void leave(ls_timing_rank_t *r) {
-  if (r->pace) atomic_store(&r->pace->stop, true);
   ls_timing_rank_close(r);
   ls_comm_destroy(r->exchange);
   r->exchange = NULL;
 }
 
-static void *run_beside(void *arg) {
+static void *run_other(void *arg) {
   ls_timing_rank_t *r = arg;
   r->status = ls_timing_rank_open(r);
   if (r->status == LS_OK) r->status = ls_timing_rank_measure(r, false);
@@ -209,14 +163,11 @@ static bool follows(ls_status_t status) {
 /* All ranks together, each in a thread of its own: what they open and bind may be collective. */
 static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
   const ls_timing_job_t *job = crew->job;
-  ls_comm_t *exchange[LS_TIMING_BESIDE_MAX] = {NULL};
+  ls_comm_t *exchange[LS_TIMING_TOGETHER_MAX] = {NULL};
   ls_status_t status = LS_OK;
   int started = 1;
-  atomic_init(&crew->pace.arrived, 0);
-  atomic_init(&crew->pace.round, 0);
-  atomic_init(&crew->pace.stop, false);
-  crew->pace.size = crew->count = job->beside ? job->ranks : 1;
-  if (job->beside && job->exchange)
+  crew->count = job->together ? job->ranks : 1;
+  if (job->together)
     status = ls_comm_sim_create(crew->ctx, crew->count, ls_timing_deadline_ns(job->config), exchange);
   for (int i = 0; i < crew->count; i++)
     crew->rank[i] = (ls_timing_rank_t){.ctx = crew->ctx,
@@ -224,17 +175,15 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
                                        .dataset = crew->dataset,
                                        .data_rows = job->data_rows > 0 ? data_rows(job) : 0,
                                        .noise = crew->noise,
-                                       .pace = crew->count > 1 ? &crew->pace : NULL,
                                        .exchange = exchange[i],
                                        .rank = i};
   for (; started < crew->count && status == LS_OK; started++)
-    if (ls_signals_thread(&crew->thread[started], "ls timed rank", run_beside, &crew->rank[started]) != 0) {
+    if (ls_signals_thread(&crew->thread[started], "ls timed rank", run_other, &crew->rank[started]) != 0) {
       status =
           ls_fail(crew->ctx, LS_ERR_MEMORY, "cannot start a thread for timing %d ranks at once", crew->count);
       break;
     }
   if (status == LS_OK) status = time_first(&crew->rank[0], timing);
-  atomic_store(&crew->pace.stop, true);
   if (status != LS_OK) leave(&crew->rank[0]);
   for (int i = 1; i < started; i++) {
     pthread_join(crew->thread[i], NULL);
@@ -245,7 +194,7 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
 }
 
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *out) {
-  ls_timing_t timing = {.beside = job->beside};
+  ls_timing_t timing = {.whole = job->together || job->ranks == 1};
   crew_t *crew = ls_alloc(ctx, sizeof *crew);
   if (!crew) return LS_ERR_MEMORY;
   crew->ctx = ctx;

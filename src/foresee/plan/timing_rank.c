@@ -3,10 +3,9 @@
 #include "plan/timing_rank.h"
 
 #include <math.h>
-#include <sched.h>
 #include <string.h>
 
-enum { STEPS_LIMIT = 1 << 24, WARMUP_STEPS = 3, STEPS_MIN = 3, SPINS_BEFORE_YIELD = 2000 };
+enum { STEPS_LIMIT = 1 << 24, STEPS_MIN = 3, PART_TO_WARM = 16 };
 
 static const int64_t device_warm_ns = 150000000;
 
@@ -141,101 +140,102 @@ ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
 
 void ls_timing_rank_close(ls_timing_rank_t *r) {
   ls_engine_close(&r->engine);
-  ls_free(r->period_ns);
-  ls_free(r->step_ns);
   ls_free(r->task_ns);
-  r->period_ns = r->step_ns = r->task_ns = NULL;
+  r->task_ns = NULL;
 }
 
-/* All ranks meet. False: the pace has stopped. */
-static bool meet(ls_pace_t *pace) {
-  if (!pace) return true;
-  int round = atomic_load(&pace->round);
-  if (atomic_fetch_add(&pace->arrived, 1) + 1 == pace->size) {
-    atomic_store(&pace->arrived, 0);
-    atomic_store(&pace->round, round + 1);
-  }
-  for (int spins = 0; atomic_load(&pace->round) == round; spins++) {
-    if (atomic_load(&pace->stop)) return false;
-    if (spins > SPINS_BEFORE_YIELD) sched_yield();
-  }
-  return !atomic_load(&pace->stop);
-}
-
-/* What a member took that the step did not run is what it took before. The period becomes known when the next step
- * begins; until then it is the step's own time. */
-static void keep(ls_timing_rank_t *r, double step_ns) {
-  if (!r->task_ns) return;
+/* What a member took that the step did not run is what it took before. */
+static void note_tasks(ls_timing_rank_t *r) {
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
   const ls_step_times_t *took = r->engine.took;
   for (int i = 0; i < p->count && took; i++) {
-    int runs = ls_program_runs(p, r->engine.finished - 1, i);
+    const int runs = ls_program_runs(p, r->engine.finished - 1, i);
     for (int t = ls_program_task(p, i, 0); t < ls_program_task(p, i + 1, 0); t++) {
-      double *ns = &r->task_ns[t * LS_TIMING_STEPS + r->steps];
+      double *ns = &r->task_ns[t * LS_TIMING_STEPS + r->kept];
       if (runs > 0)
         *ns = (double)(took->task[t].end_ns - took->task[t].start_ns) / runs;
-      else if (r->steps > 0)
+      else if (*ns == 0 && r->kept > 0)
         *ns = ns[-1];
     }
   }
-  r->period_ns[r->steps] = step_ns;
-  r->step_ns[r->steps++] = step_ns;
 }
 
-static void keep_period(ls_timing_rank_t *r, double period_ns) {
-  if (r->task_ns && r->steps > 0) r->period_ns[r->steps - 1] = period_ns;
+/* The newest step has ended. One of `every` periods of the program is kept. */
+static void note(ls_timing_rank_t *r, int64_t every) {
+  const int64_t ns = r->engine.done_ns - r->last_ns, steps = r->engine.finished,
+                period = r->engine.step[LS_STEP_TRAIN].program.period;
+  r->last_ns = r->engine.done_ns;
+  if (!r->block) return;
+  r->period_ns = (steps - 1) % period == 0 ? ns : r->period_ns + ns;
+  if (!r->warm) return;
+  ls_timing_block_t *b = &r->block[r->blocks];
+  b->steps++;
+  b->ns += ns;
+  if (r->task_ns && r->kept < LS_TIMING_STEPS) note_tasks(r);
+  if (steps % period || steps / period % every || b->kept == LS_TIMING_KEPT) return;
+  b->step_ns[b->kept++] = (double)r->period_ns / (double)period;
+  r->kept++;
 }
 
-/* When rank 0 has measured enough. One slow step warms everything up; a device's clock rises only after a
- * while. */
-typedef struct {
-  int64_t window_ns, begin_ns, warm_ns, until_ns, warmup;
-} stopping_t;
-
-static bool enough(ls_timing_rank_t *r, stopping_t *w, int64_t step, int64_t now_ns) {
-  if (step == 0 && now_ns - w->begin_ns > w->window_ns / 2) w->warmup = 1;
-  if (step < w->warmup || now_ns < w->begin_ns + w->warm_ns) {
-    r->steps = 0;
-    w->until_ns = now_ns + w->window_ns;
-    return false;
-  }
-  if (r->steps >= LS_TIMING_STEPS) return true;
-  if (now_ns > w->until_ns + 2 * w->window_ns) return r->steps > 0;
-  return r->steps >= STEPS_MIN && now_ns > w->until_ns;
-}
-
-/* Devices are kept one step ahead of the host, which then sees whole steps from one end to the next; ranks
- * that step together measure from where they meet. */
-static ls_status_t step(ls_timing_rank_t *r) {
+/* Devices are kept one step ahead of the host, which then sees whole steps from one end to the next. */
+static ls_status_t run_block(ls_timing_rank_t *r, int64_t periods) {
   ls_engine_t *e = &r->engine;
-  stopping_t stopping = {.window_ns = r->job->window_ns,
-                         .begin_ns = ls_clock_ns(),
-                         .warm_ns = e->lag ? device_warm_ns : 0,
-                         .warmup = WARMUP_STEPS};
-  int64_t last_ns = stopping.begin_ns, begun_ns = last_ns;
-  bool stop = false;
+  const int64_t every = 1 + (periods - 1) / LS_TIMING_KEPT;
   ls_status_t status = LS_OK;
-  r->steps = 0;
-  while (status == LS_OK && !stop) {
-    if (!meet(r->pace)) break;
-    if (r->pace) {
-      int64_t now_ns = ls_clock_ns();
-      keep_period(r, (double)(now_ns - begun_ns));
-      last_ns = begun_ns = now_ns;
-    }
+  if (e->lag == 0) r->last_ns = ls_clock_ns();
+  for (int64_t left = periods * e->step[LS_STEP_TRAIN].program.period; left > 0 && status == LS_OK; left--) {
     status = ls_engine_launch(e);
-    while (e->launched - e->finished > e->lag && status == LS_OK) {
-      int64_t finished = e->finished;
+    while (status == LS_OK && e->launched - e->finished > e->lag) {
       status = ls_engine_wait(e, NULL);
-      int64_t now_ns = e->done_ns;
-      if (status == LS_OK && finished >= stopping.warmup) keep(r, (double)(now_ns - last_ns));
-      last_ns = now_ns;
-      if (r->task_ns) stop = enough(r, &stopping, finished, now_ns);
+      if (status == LS_OK) note(r, every);
     }
-    if (r->pace && stop) atomic_store(&r->pace->stop, true);
   }
-  while (e->launched > e->finished && status == LS_OK)
-    status = ls_engine_wait(e, NULL);
+  return status;
+}
+
+typedef struct {
+  int64_t begin_ns, until_ns;
+  int64_t begun_ns, periods; /* the newest block */
+} window_t;
+
+/* How many periods of steps come next; 0: rank 0 has measured enough. Blocks grow until everything is warm: pages,
+ * caches, a device's clock, which rises only after a while. One slow step warms everything up. */
+static int64_t next_block(ls_timing_rank_t *r, window_t *w) {
+  const int64_t now_ns = ls_clock_ns(), window_ns = r->job->window_ns,
+                warm_ns = r->engine.lag ? device_warm_ns : window_ns / PART_TO_WARM;
+  const int64_t took_ns = w->periods > 0 ? (now_ns - w->begun_ns) / w->periods : 0;
+  w->begun_ns = now_ns;
+  if (!r->warm) {
+    const bool several = w->periods > 1 && now_ns - w->begin_ns > warm_ns;
+    if (!several && took_ns <= window_ns / 2) return w->periods = w->periods > 0 ? 2 * w->periods : 1;
+    r->warm = true;
+    w->until_ns = now_ns + window_ns;
+  } else if (r->block[r->blocks].kept > 0) {
+    r->blocks++;
+  }
+  if (r->blocks == LS_TIMING_BLOCKS) return 0;
+  if (now_ns >= w->until_ns && r->blocks > 0 &&
+      (r->kept >= STEPS_MIN || now_ns > w->until_ns + 2 * window_ns))
+    return 0;
+  const int64_t left_ns = (w->until_ns - now_ns) / (LS_TIMING_BLOCKS - r->blocks);
+  return w->periods = left_ns > took_ns && took_ns > 0 ? left_ns / took_ns : 1;
+}
+
+static ls_status_t run_blocks(ls_timing_rank_t *r) {
+  window_t w = {.begin_ns = ls_clock_ns()};
+  ls_status_t status = LS_OK;
+  r->last_ns = w.begin_ns;
+  r->blocks = 0;
+  r->kept = 0;
+  r->warm = false;
+  if (r->block) memset(r->block, 0, LS_TIMING_BLOCKS * sizeof *r->block);
+  for (int64_t periods = 1; status == LS_OK && periods > 0;) {
+    if (r->block) periods = next_block(r, &w);
+    if (r->exchange) status = ls_comm_broadcast(r->exchange, "timing: go on", &periods, sizeof periods, 0);
+    if (status == LS_OK && periods > 0) status = run_block(r, periods);
+  }
+  while (r->engine.launched > r->engine.finished && status == LS_OK)
+    status = ls_engine_wait(&r->engine, NULL);
   return status;
 }
 
@@ -246,8 +246,7 @@ ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace) {
                                    .total_steps = STEPS_LIMIT};
   ls_status_t status = ls_engine_bind(&r->engine, trace ? LS_TIMED_TASKS : LS_TIMED_NOTHING);
   if (status == LS_OK) status = ls_engine_start(&r->engine, &steps);
-  if (status == LS_OK) status = step(r);
-  if (r->pace && status != LS_OK) atomic_store(&r->pace->stop, true);
+  if (status == LS_OK) status = run_blocks(r);
   ls_engine_stop(&r->engine);
   ls_engine_unbind(&r->engine);
   return status;

@@ -4,17 +4,7 @@
 
 #include "plan/timing.h"
 
-#include <stdatomic.h>
-
-enum { LS_TIMING_STEPS = 2000, LS_TIMING_NOISE = 1 << 16 };
-
-/* Ranks that step together: each step begins when all have ended the one before, as if they had exchanged
- * something that takes no time. Spins: there is a processor for each. */
-typedef struct {
-  int size;
-  _Atomic int arrived, round;
-  _Atomic bool stop; /* set by rank 0 before it arrives, or by whoever fails */
-} ls_pace_t;
+enum { LS_TIMING_STEPS = LS_TIMING_BLOCKS * LS_TIMING_KEPT, LS_TIMING_NOISE = 1 << 16 };
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -22,17 +12,18 @@ typedef struct {
   const ls_dataset_t *dataset; /* borrowed, shared; with data on the device only its number of rows is used */
   int64_t data_rows;           /* on the device; 0 = the loader gathers */
   const float *noise;          /* LS_TIMING_NOISE values around 0, borrowed */
-  ls_pace_t *pace;             /* NULL: alone */
   int rank;
   ls_config_t config;  /* shallow copy */
   ls_comm_t alone;     /* its collectives do nothing */
   ls_comm_t *exchange; /* its end of the collectives; NULL: alone is used */
   ls_engine_t engine;
-  double *task_ns;   /* (task, LS_TIMING_STEPS); NULL: nothing is kept */
-  double *step_ns;   /* (LS_TIMING_STEPS) */
-  double *period_ns; /* (LS_TIMING_STEPS) from the beginning of a step to that of the next, when all have
-                        ended it */
-  int64_t steps;
+  double *task_ns;          /* (task, LS_TIMING_STEPS) of the steps that are kept */
+  ls_timing_block_t *block; /* [LS_TIMING_BLOCKS]; NULL: nothing is kept */
+  int blocks;               /* that are full */
+  bool warm;                /* steps count */
+  int64_t kept;             /* steps in all blocks */
+  int64_t last_ns;          /* when the newest step ended */
+  int64_t period_ns;  /* of the steps of the program's period so far: they differ, and their mean counts */
   ls_status_t status; /* of a run in a thread of its own */
 } ls_timing_rank_t;
 
@@ -42,8 +33,7 @@ int64_t ls_timing_deadline_ns(const ls_config_t *config);
 /* An engine as training opens it. On failure the caller closes. */
 ls_status_t ls_timing_rank_open(ls_timing_rank_t *r);
 void ls_timing_rank_close(ls_timing_rank_t *r); /* A second call does nothing. */
-/* Steps until the window is full (alone, or rank 0), or until the pace stops. Ranks that exchange do it
- * together, each in a thread of its own: binding a schedule with groups of ranks is collective. */
+/* Steps until rank 0's window is full. Ranks that exchange do it together, each in a thread of its own. */
 ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace);
 
 #endif
