@@ -29,9 +29,9 @@ static char *find_text(ls_ctx_t *ctx, const char *name) {
 }
 
 /* The text is in a file without a name that lives as long as this process, which outlives the processes that
- * it starts. */
+ * it starts, and stays where this process becomes another program (strategy auto). */
 static ls_status_t leave_text(ls_ctx_t *ctx, const cli_args_t *args) {
-  int fd = memfd_create("lockstep-configuration", MFD_CLOEXEC);
+  int fd = memfd_create("lockstep-configuration", 0);
   size_t size = strlen(args->config) + 64;
   char *value = ls_alloc(ctx, size);
   if (!value) return LS_ERR_MEMORY;

@@ -7,9 +7,11 @@
 #include "base/process.h"
 #include "base/shell.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Runs the quick probe in a process of its own, into `output`, because it starts ranks, with which this
  * process must not interfere. It may take a while to end its own children. */
@@ -196,31 +198,13 @@ static void warn_busy(ls_ctx_t *ctx, const ls_plan_t *plan) {
   if (cli_planner_busy(plan, busy)) ls_log(ctx, LS_LOG_WARN, "%s", busy);
 }
 
-/* Adds what makes a run of the candidate to the assignments of the command line. */
-static ls_status_t adopt(ls_ctx_t *ctx, ls_arena_t *arena, const ls_candidate_t *c, cli_args_t *args) {
-  char *predicted = ls_arena_printf(arena, "parallel.predicted_us=%.3f", c->step.ns * 1e-3);
-  char **set = ls_plan_sets(arena, c, NULL, NULL);
-  if (!set || !predicted) return LS_ERR_MEMORY;
-  int count = 0;
-  while (set[count])
-    count++;
-  args->sets_added = count + 1;
-  if (args->set_count + args->sets_added > CLI_SETS_MAX)
-    return ls_fail(ctx, LS_ERR_ARGUMENT,
-                   "too many --set assignments for strategy auto; put them into the file");
-  for (int i = 0; i < args->sets_added; i++)
-    args->sets[args->set_count++] = i < count ? set[i] : predicted;
-  args->ranks = c->devices;
-  return LS_OK;
-}
-
 static void say_choice(ls_ctx_t *ctx, ls_arena_t *arena, const ls_candidate_t *c, bool asked, int most) {
   const char *name = ls_plan_name(arena, c);
   char than_one[32] = "";
   if (isfinite(c->speedup)) snprintf(than_one, sizeof than_one, ", %.2f x one device", c->speedup);
-  ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f)%s",
+  ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f; mean %.1f)%s%s%s",
          name ? name : c->strategy, c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
-         than_one);
+         c->mean.ns * 1e-3, than_one, c->why[0] ? "; " : "", c->why);
   if (c->devices < most)
     ls_log(ctx, LS_LOG_INFO,
            "strategy auto takes %s %d as the most ranks that it may use, and uses %d; name a strategy (%s) "
@@ -229,7 +213,32 @@ static void say_choice(ls_ctx_t *ctx, ls_arena_t *arena, const ls_candidate_t *c
            asked ? "--ranks" : "parallel.ranks:", most, c->devices, ls_strategy_default(most)->name, most);
 }
 
-ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args) {
+/* The same command line with the candidate's assignments, as a new program in this process: what planning took, and what
+ * libraries keep of it, would count as the training's memory. Returns only if that fails. */
+static ls_status_t train_as(ls_ctx_t *ctx, ls_arena_t *arena, const cli_args_t *args,
+                            const ls_candidate_t *c) {
+  char self[PATH_MAX], **set = ls_plan_sets(arena, c, NULL, NULL);
+  int sets = 0, count = args->argc;
+  while (set && set[sets])
+    sets++;
+  const char **argv = ls_arena_array(arena, (size_t)(count + 2 * sets + 5), sizeof *argv);
+  if (!set || !argv) return LS_ERR_MEMORY;
+  memcpy(argv, args->argv, (size_t)count * sizeof *argv);
+  for (int i = 0; i < sets; i++) {
+    argv[count++] = "--set";
+    argv[count++] = set[i];
+  }
+  argv[count++] = "--set";
+  argv[count++] = ls_arena_printf(arena, "parallel.predicted_us=%.3f", c->step.ns * 1e-3);
+  argv[count++] = "--ranks";
+  argv[count] = ls_arena_printf(arena, "%d", c->devices);
+  if (!argv[count - 2] || !argv[count]) return LS_ERR_MEMORY;
+  fflush(NULL);
+  if (ls_process_program(self)) execv(self, (char *const *)(uintptr_t)argv);
+  return ls_fail_errno(ctx, "this program cannot be started again to train what was planned");
+}
+
+ls_status_t cli_planner_auto(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args) {
   int rank, size;
   if (!config->parallel.automatic) return LS_OK;
   if (ls_comm_launched(&rank, &size)) return LS_OK; /* how many ranks there are is decided already */
@@ -239,12 +248,14 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t
   cli_planned_t planned;
   ls_status_t status = make_plan(ctx, config, NULL, &options, &planned);
   if (status != LS_OK) return status;
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
   const ls_candidate_t *c = &planned.plan.candidate[planned.plan.choice];
   warn_busy(ctx, &planned.plan);
-  status = adopt(ctx, arena, c, args);
-  if (status == LS_OK) say_choice(ctx, arena, c, asked, (int)most);
+  say_choice(ctx, &arena, c, asked, (int)most);
+  status = train_as(ctx, &arena, args, c);
+  ls_arena_release(&arena);
   release_plan(&planned);
-  ls_process_peak_restart(); /* what the plan's timing took is not the training's memory */
   return status;
 }
 

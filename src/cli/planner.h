@@ -56,8 +56,8 @@ void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory);
 json_t *cli_memory_report(const cli_memory_t *memory); /* New reference; NULL when memory is short. */
 void cli_memory_print(const cli_memory_t *memory);
 
-/* train: with strategy auto and without a launcher, chooses, adds the choice to the assignments of *args
- * (owned by `arena`), and reports it in one line on stderr. */
-ls_status_t cli_planner_auto(ls_ctx_t *ctx, ls_arena_t *arena, const ls_config_t *config, cli_args_t *args);
+/* train: with strategy auto and without a launcher, chooses, reports that in one line on stderr, and starts this command
+ * again with what was chosen: then it returns only if that fails. */
+ls_status_t cli_planner_auto(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args);
 
 #endif

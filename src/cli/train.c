@@ -294,22 +294,6 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
   return end;
 }
 
-/* Reads the configuration; with strategy auto, plans first and applies the plan. *args then has the same as
- * flags, for ranks that are started from here. */
-static ls_status_t load(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, ls_config_t **out) {
-  ls_config_t *config;
-  int sets = args->set_count;
-  ls_status_t status = cli_config_load_ranks(ctx, args, &config);
-  if (status != LS_OK) return status;
-  status = cli_planner_auto(ctx, arena, config, args);
-  if (status == LS_OK && args->set_count == sets) {
-    *out = config;
-    return LS_OK;
-  }
-  ls_config_destroy(config);
-  return status == LS_OK ? cli_config_load_ranks(ctx, args, out) : status;
-}
-
 /* The supervising process: it reads the configuration, and leaves everything else to the run. */
 static ls_status_t supervise(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
@@ -320,11 +304,12 @@ static ls_status_t supervise(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-static ls_status_t run_with(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args) {
+static ls_status_t run_with(ls_ctx_t *ctx, cli_args_t *args) {
   ls_config_t *config;
   ls_world_t *world = NULL;
   if (cli_ranks_started(args)) cli_stop_mode(CLI_STOP_TWICE); /* the launcher may ask already */
-  ls_status_t status = load(ctx, arena, args, &config);
+  ls_status_t status = cli_config_load_ranks(ctx, args, &config);
+  if (status == LS_OK && (status = cli_planner_auto(ctx, config, args)) != LS_OK) ls_config_destroy(config);
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
   status = cli_launch_hosts(ctx, args, &config->parallel);
   if (status == LS_OK) {
@@ -341,8 +326,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   ls_status_t status = cli_hosts_take(ctx, &arena, &own, args->extra[EXTRA_HOSTS]);
-  if (status == LS_OK)
-    status = args->extra[EXTRA_SUPERVISE] ? supervise(ctx, &own) : run_with(ctx, &arena, &own);
+  if (status == LS_OK) status = args->extra[EXTRA_SUPERVISE] ? supervise(ctx, &own) : run_with(ctx, &own);
   ls_arena_release(&arena);
   return status;
 }

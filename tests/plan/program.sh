@@ -168,6 +168,16 @@ measured=$(sed -n 's/^    "measured": \([0-9]*\),$/\1/p' "$work/train.json")
 "$program" plan "$work/wide.yaml" --ranks 1 --json >"$work/wide.json" 2>"$work/err" || fail "plan of large products: $(cat "$work/err")"
 grep -q "\"bytes_per_device\": $predicted,\$" "$work/wide.json" ||
   fail "a report predicts $predicted bytes, a plan not: $(grep bytes_per_device "$work/wide.json")"
+# What planning took counted as the memory of the training that followed it in the same process.
+measured_of() {
+  "$program" train "$work/wide.yaml" --json --quiet --ranks 1 --set parallel.threads=1 --set "parallel.strategy=$1" \
+    >"$work/train.json" 2>"$work/err" || fail "$1: $(cat "$work/err")"
+  sed -n 's/^    "measured": \([0-9]*\),$/\1/p' "$work/train.json"
+}
+alone=$(measured_of single)
+planned=$(measured_of auto)
+[ "$planned" -le $((alone * 102 / 100)) ] || [ "${LOCKSTEP_TEST_TIME:-1}" != 1 ] ||
+  fail "after a plan the same training takes $planned bytes instead of $alone"
 if command -v python3 >/dev/null; then
   "$program" plan "$config" --policy thresholds --json >"$work/rules.json" || fail "--policy thresholds"
   [ "$(field "$work/rules.json" strategy)" = single_gpu ] || fail "the study's rules"

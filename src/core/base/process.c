@@ -2,9 +2,7 @@
 #include "base/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,15 +31,6 @@ int64_t ls_process_peak_bytes(void) {
     if (sscanf(line, "VmHWM: %" SCNd64 " kB", &kib) != 1) kib = 0;
   fclose(file);
   return kib > 0 ? kib * 1024 : 0;
-}
-
-bool ls_process_peak_restart(void) {
-  malloc_trim(0);
-  int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  bool done = write(file, "5", 1) == 1; /* proc(5): resets the high water mark */
-  close(file);
-  return done;
 }
 
 ls_status_t ls_process_room(ls_ctx_t *ctx, int64_t bytes, const char *what) {
