@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""How far from the truth is `lockstep plan`? For every cell of a grid of networks and batches the prediction is written
-to a file first; then the cell is measured through the command that its own row of the plan gives.
+"""How far from the truth is `lockstep plan`? For every cell, a network and a batch, the prediction is written to a file
+first. Then the cell is trained by the command that its own row of the plan gives. The truth is what a user sees: the
+median of that run's steps (and for the regret of the choice their mean, because a run lasts as many means as it has steps).
 
-On a CPU: one rank of all cores against two ranks of half of them each (on two cores: 1 x 2 threads against 2 x 1
-thread). On GPUs (--backend cuda): one GPU against two and four, as many as there are, for each of --precisions, with
-peer access and without (--peer; NCCL_P2P_DISABLE=1). Needs a profile of this machine (lockstep probe; for --peer off
-made with that setting too) and an idle machine: a busy one makes the measured side wrong. Where neighbours on the same
-hardware cannot be kept away, the fastest of several measurements says best what the machine itself does; the summary is
-printed against it, too, and how far measurements of one command lie apart.
+On a CPU: one rank of all cores and one of one core against two ranks of half of the cores each (--ranks). On GPUs
+(--backend cuda): one GPU against two and four, as many as there are, for each of --precisions, with peer access and
+without (--peer; NCCL_P2P_DISABLE=1). Needs a profile of this machine (lockstep probe; for --peer off made with that setting
+too). On a machine that others use, truth and prediction see different loads: --repeat 2 says how far two runs of one
+command lie apart.
 
+  bench/plan_accuracy.py --cells 40 --seed 1 --ranks 2     networks that nobody chose, drawn from the seed: depth 1 to 6,
+      widths 2 to 1024 (on GPUs 2048), any activation, dropout, both losses, batches 1 to 512 (4096). 8 minutes; called
+      again with the same --out, it goes on
+  bench/plan_accuracy.py --quick                                                    8 cells of a grid
   bench/plan_accuracy.py --lockstep build/release/bin/lockstep --out accuracy       the grid of 32 cells
-  bench/plan_accuracy.py --quick                                                    8 cells
   bench/plan_accuracy.py --backend cuda --precisions fp32,tf32 --peer on,off        the grid of GPUs
   bench/plan_accuracy.py --families --backend cuda --precisions bf16 --limit 200    recurrent networks, transformers and
       convolutions, two batches each
-  bench/plan_accuracy.py --random 40 --seed 1                                       networks that nobody chose: depth
-      1 to 6, widths 2 to 2048, any activation, dropout, both losses, batches 1 to 4096, all drawn from the seed; on a
-      CPU 1 x 1, 1 x 2 and 2 x 1 threads
 """
 import argparse
 import json
@@ -59,8 +59,9 @@ QUICK = [("medium", 8), ("medium", 128), ("medium", 2048), ("large/4", 32), ("la
 
 def cells(args):
     """(name, batch, model section) of every cell."""
-    if args.random:
-        return [drawn(random.Random(f"{args.seed}-{i}"), i) for i in range(args.random)]
+    if args.cells:
+        most = (2048, 4096) if args.backend == "cuda" else (1024, 512)
+        return [drawn(random.Random(f"{args.seed}-{i}"), f"{args.seed}-{i}", *most) for i in range(args.cells)]
     families = FAMILIES if args.backend == "cuda" else FAMILIES_HOST
     named = QUICK if args.quick else [(name, b) for name, sizes in families.items() for b in sizes] if args.families else [(name, b) for name, sizes in BATCHES[args.backend].items() for b in sizes]
     if args.only:
@@ -76,17 +77,17 @@ def model(name):
     return {"input": [widths[0]], "loss": "mse", "layers": hidden + [{"dense": {"units": widths[-1]}}]}
 
 
-def drawn(draw, number):
-    """Widths and batch are as likely between 2 and 4 as between 1024 and 2048."""
+def drawn(draw, number, widest=2048, largest=4096):
+    """Widths and batch are as likely between 2 and 4 as between 256 and 512."""
     def size(low, high):
         return round(2 ** draw.uniform(math.log2(low), math.log2(high)))
     dropout = draw.choice([0, 0, 0.1, 0.3])
     activation = draw.choice(ACTIVATIONS)
-    hidden = [{"dense": {"units": size(2, 2048), "activation": activation, "dropout": dropout}}
+    hidden = [{"dense": {"units": size(2, widest), "activation": activation, "dropout": dropout}}
               for _ in range(draw.randint(0, 5))]
     loss = draw.choice(["mse", "cross-entropy"])
-    return f"drawn-{number}", size(1, 4096), {
-        "input": [size(2, 2048)], "loss": loss, "layers": hidden + [{"dense": {"units": size(2, 2048)}}]}
+    return f"drawn-{number}", size(1, largest), {
+        "input": [size(2, widest)], "loss": loss, "layers": hidden + [{"dense": {"units": size(2, widest)}}]}
 
 
 def config(args, section, batch, precision):
@@ -150,17 +151,19 @@ def predict(args, name, batch, section, precision, peer):
         print(f"{name:>10} {batch:>5} {args.devices} devices could not all be priced: {plan['reasons'][-1]}", flush=True)
         return None
     return {"network": name, "what": describe(section), "batch": batch, "precision": precision, "peer": peer,
-            "plan_s": took, "crossover": plan["crossover_batch"],
-            "rows": {key: {k: row[k] for k in ("devices", "threads_per_rank", "options", "step_time_us", "step_parts_us",
-                                               "bytes_per_device", "command")} for key, row in rows.items()}}
+            "plan_s": took, "busy": plan["busy_share"], "crossover": plan["crossover_batch"],
+            "rows": {key: {k: row[k] for k in ("devices", "threads_per_rank", "options", "step_time_us", "step_mean_us",
+                                               "step_parts_us", "bytes_per_device", "command")} for key, row in rows.items()}}
 
 
 def measure(args, row, peer):
-    predicted = row["step_time_us"]["predicted"]
-    steps = max(5 if predicted > 1e6 else 12 if predicted > (2e4 if args.backend == "cuda" else 3e5) else 40, min(4000, int(args.seconds * 1e6 / predicted)))
+    """Trains for about --seconds, and for enough steps to have a median."""
+    mean = row["step_mean_us"]["predicted"]
+    least = 5 if mean > 1e6 else 12 if mean > (2e4 if args.backend == "cuda" else 1e5) else 40
+    steps = max(least, min(100000, int(args.seconds * 1e6 / mean)))
     command = shlex.split(row["command"]) + ["--set", f"train.steps={steps}", "--json", "--quiet"]
     report = run_json(args, command, peer)
-    return report["step_time_us"]["median"], report["step_parts_us"], report["bytes_per_device"]["measured"]
+    return report["step_time_us"], report["step_parts_us"], report["bytes_per_device"]["measured"]
 
 
 def quantile(values, q):
@@ -171,29 +174,33 @@ def quantile(values, q):
     return values[low] + (place - low) * (values[high] - values[low])
 
 
-def summarise(args, results, true_of):
-    signed, regrets, wrong, far, inside = [], [], [], 0, 0
-    for cell in results:
-        true = {n: true_of(row["measured_runs_us"]) for n, row in cell["rows"].items()}
-        said = {n: row["step_time_us"]["predicted"] for n, row in cell["rows"].items()}
-        for n, row in cell["rows"].items():
-            if row["devices"] == 1 and cell["peer"] == "off" and "on" in args.peer.split(","):
-                continue  # the same time as with peer access: counted once
-            signed.append(said[n] / true[n] - 1)
-            inside += row["step_time_us"]["low"] <= true[n] <= row["step_time_us"]["high"]
-        choice, best = min(said, key=said.get), min(true, key=true.get)
-        gap = sorted(true.values())[1] / min(true.values()) - 1 if len(true) > 1 else 0
-        regrets.append(true[choice] / true[best] - 1)
-        far += gap > args.gap
-        if gap > args.gap and choice != best:
-            wrong.append(f"{cell['network']} {cell['batch']} {cell['precision']} {cell['peer']} (gap {100 * gap:.0f} %)")
-    errors = [abs(e) for e in signed]
-    memory = [abs(row["bytes_per_device"] / row["measured_bytes"] - 1) for cell in results for row in cell["rows"].values()
+def regret(cells, said, true):
+    """By how much the row with the least of `said` takes longer than the best one, for each cell."""
+    return [true(min(rows, key=said)) / min(true(r) for r in rows) - 1 for rows in (list(c["rows"].values()) for c in cells)]
+
+
+def summarise(args, cells):
+    """One line for each number of devices, and one for all."""
+    rows = [row for cell in cells for row in cell["rows"].values()
+            if not (row["devices"] == 1 and cell["peer"] == "off" and "on" in args.peer.split(","))]  # as with peer access
+    lines = {}
+    for n in [*args.devices, None]:
+        of = [row for row in rows if n in (row["devices"], None)]
+        if not of:
+            continue
+        signed = [row["step_time_us"]["predicted"] / row["measured_us"] - 1 for row in of]
+        lines["all" if n is None else n] = {
+            "times": len(of), "median_error": statistics.median(map(abs, signed)), "p90_error": quantile(map(abs, signed), 0.9),
+            "worst_error": max(map(abs, signed)), "median_signed": statistics.median(signed),
+            "inside": statistics.mean(r["step_time_us"]["low"] <= r["measured_us"] <= r["step_time_us"]["high"] for r in of),
+            "width": statistics.median(r["step_time_us"]["high"] / r["step_time_us"]["low"] for r in of)}
+    memory = [abs(row["bytes_per_device"] / row["measured_bytes"] - 1) for row in rows
               if row["bytes_per_device"] and row["measured_bytes"]]
-    return {"memory_errors": memory, "cells": len(results), "times": len(errors), "median_signed": statistics.median(signed), "median_error": statistics.median(errors),
-            "p90_error": quantile(errors, 0.9), "worst_error": max(errors), "mean_regret": statistics.mean(regrets),
-            "worst_regret": max(regrets), "beyond_2_times": sum(e > 1 or e < -0.5 for e in signed), "gap": args.gap, "gaps_above": far, "wrong_there": wrong,
-            "intervals_that_hold": inside / len(errors)}
+    apart = [max(row["measured_runs_us"]) / min(row["measured_runs_us"]) - 1 for row in rows if args.repeat > 1]
+    return {"lines": lines, "cells": len(cells), "memory_errors": memory, "runs_apart": apart,
+            "regret": regret(cells, lambda r: r["step_mean_us"]["high"], lambda r: r["measured_mean_us"]),
+            "regret_of_medians": regret(cells, lambda r: r["step_mean_us"]["high"], lambda r: r["measured_us"]),
+            "busy": statistics.mean(cell["busy"] for cell in cells)}
 
 
 def show(cell):
@@ -217,9 +224,10 @@ def measure_cell(args, cell, known):
                 known.setdefault(same, []).append(measure(args, row, cell["peer"]))
             taken[n] = known[same]
     for n, row in cell["rows"].items():
-        row["measured_us"] = statistics.median(t[0] for t in taken[n])
+        row["measured_us"] = statistics.median(t[0]["median"] for t in taken[n])
+        row["measured_mean_us"] = statistics.mean(t[0]["mean"] for t in taken[n])
         row["measured_parts_us"], row["measured_bytes"] = taken[n][-1][1:]
-        row["measured_runs_us"] = [t[0] for t in taken[n]]
+        row["measured_runs_us"] = [t[0]["median"] for t in taken[n]]
 
 
 def grid(args):
@@ -229,57 +237,72 @@ def grid(args):
                 yield (*cell, precision, peer)
 
 
-def print_summary(args, which, summary):
-    print(f"\nagainst the {which} of {args.repeat}: " if args.repeat > 1 else "\n", end="")
-    print(f"{summary['times']} times in {summary['cells']} cells: error median "
-          f"{100 * summary['median_error']:.1f} %, 90th percentile {100 * summary['p90_error']:.1f} %, worst "
-          f"{100 * summary['worst_error']:.1f} % ({summary['beyond_2_times']} beyond 2 times; median with its sign "
-          f"{100 * summary['median_signed']:+.1f} %)\nregret mean {100 * summary['mean_regret']:.2f} %, worst "
-          f"{100 * summary['worst_regret']:.1f} %; wrong in {len(summary['wrong_there'])} of "
-          f"{summary['gaps_above']} cells with a gap above {100 * args.gap:.0f} %: "
-          f"{', '.join(summary['wrong_there']) or '-'}"
-          f"\nmemory: {sum(e <= 0.02 for e in summary['memory_errors'])} of {len(summary['memory_errors'])} within 2 %, worst "
-          f"{100 * max(summary['memory_errors'], default=math.nan):.1f} %"
-          f"\n90 % intervals hold {100 * summary['intervals_that_hold']:.0f} % of the measured times")
+def print_summary(summary):
+    print(f"\n{summary['cells']} cells; while plans were timed, others took {100 * summary['busy']:.0f} % of the processors\n"
+          f"{'devices':>8} {'times':>6} {'error: median':>14} {'90 %':>7} {'worst':>8} {'signed':>8} {'intervals hold':>15} {'high/low':>9}")
+    for name, l in summary["lines"].items():
+        print(f"{name:>8} {l['times']:>6} {100 * l['median_error']:>12.1f} % {100 * l['p90_error']:>5.1f} % {100 * l['worst_error']:>6.1f} % "
+              f"{100 * l['median_signed']:>+6.1f} % {100 * l['inside']:>13.0f} % {l['width']:>9.2f}")
+    for key, what in ("regret", "a run's time"), ("regret_of_medians", "the median step"):
+        values = summary[key]
+        print(f"regret of the choice in {what}: mean {100 * statistics.mean(values):.1f} %, worst {100 * max(values):.0f} %")
+    apart, memory = summary["runs_apart"], summary["memory_errors"]
+    if apart:
+        print(f"two runs of one command lie apart by {100 * statistics.median(apart):.1f} % in the median, 90th percentile "
+              f"{100 * quantile(apart, 0.9):.1f} %")
+    if memory:
+        print(f"memory: {sum(e <= 0.02 for e in memory)} of {len(memory)} within 2 %, worst {100 * max(memory):.1f} %")
+
+
+def finished(args):
+    """Cells that an earlier call has measured, by their name, batch, precision and peer access."""
+    path = os.path.join(args.out, "cells.jsonl")
+    if not os.path.exists(path):
+        return {}
+    with open(path) as f:
+        return {tuple(c[k] for k in ("network", "batch", "precision", "peer")): c for c in map(json.loads, f)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lockstep", default="build/release/bin/lockstep")
-    parser.add_argument("--out", default="accuracy", help="directory of configurations, predictions.jsonl, results.json")
+    parser.add_argument("--out", default="accuracy", help="directory of configurations, predictions.jsonl, cells.jsonl; cells that "
+                        "are there are not measured again")
     parser.add_argument("--backend", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--devices", default="1,2", help="numbers of devices to compare")
+    parser.add_argument("--ranks", type=int, help="the same as --devices 1,RANKS")
     parser.add_argument("--precisions", default="fp32")
     parser.add_argument("--peer", default="none", help="on, off or on,off: NCCL's peer access")
     parser.add_argument("--plan-options", help="further options of lockstep plan (default: --ranks 2 --no-crossover)")
     parser.add_argument("--quick", action="store_true", help="8 cells")
     parser.add_argument("--families", action="store_true", help="presets of other families, two batches each")
     parser.add_argument("--only", help="cells, as medium:8,extreme/8:512")
-    parser.add_argument("--random", type=int, default=0, help="this many networks and batches, drawn from --seed")
+    parser.add_argument("--cells", type=int, default=0, help="this many networks and batches, drawn from --seed")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, help="of each measurement, about (default 1.5, on GPUs 0.3)")
-    parser.add_argument("--repeat", type=int, help="measurements of each variant, in turn (default 3; on GPUs 1, whose times "
-                        "vary by 1 %%)")
-    parser.add_argument("--gap", type=float, default=0.10, help="true gaps above which the choice has to be right")
+    parser.add_argument("--seconds", type=float, help="of each measurement, about (default 1.2, on GPUs 0.3)")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each command, in turn")
     parser.add_argument("--limit", type=float, default=0, help="seconds after which the cells measured so far are summed up, 0 = none")
     args = parser.parse_args()
-    cuda = args.backend == "cuda"
-    for name, host, gpu in ("plan_options", "--ranks 2 --no-crossover", "--ranks 2 --no-crossover"), ("seconds", 1.5, 0.3), ("repeat", 3, 1):
-        if getattr(args, name) is None:
-            setattr(args, name, gpu if cuda else host)
-    args.devices = [int(n) for n in args.devices.split(",")]
+    args.seconds = args.seconds or (0.3 if args.backend == "cuda" else 1.2)
+    args.devices = [1, args.ranks] if args.ranks else [int(n) for n in args.devices.split(",")]
+    args.plan_options = args.plan_options or f"--ranks {max(args.devices)} --no-crossover"
     os.makedirs(args.out, exist_ok=True)
     args.lockstep = os.path.abspath(args.lockstep)
-    results, known = [], {}
+    known, done = {}, finished(args)
+    results = []
     args.until = time.monotonic() + (args.limit or math.inf)
     for name, batch, section, precision, peer in grid(args):
+        cell = done.get((name, batch, precision, peer))
         try:
-            cell = predict(args, name, batch, section, precision, peer)
             if not cell:
-                continue
-            with open(os.path.join(args.out, "predictions.jsonl"), "a") as f:
-                f.write(json.dumps({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), **cell}) + "\n")
-            measure_cell(args, cell, known)
+                cell = predict(args, name, batch, section, precision, peer)
+                if not cell:
+                    continue
+                with open(os.path.join(args.out, "predictions.jsonl"), "a") as f:
+                    f.write(json.dumps({"written": time.strftime("%Y-%m-%dT%H:%M:%S"), **cell}) + "\n")
+                measure_cell(args, cell, known)
+                with open(os.path.join(args.out, "cells.jsonl"), "a") as f:
+                    f.write(json.dumps(cell) + "\n")
         except subprocess.TimeoutExpired:
             print("stopped at the time limit: the rest of the grid was not measured", flush=True)
             break
@@ -287,18 +310,7 @@ def main():
         show(cell)
     if not results:
         sys.exit("no cell was measured")
-    summary = {"median": summarise(args, results, statistics.median)}
-    if args.repeat > 1:
-        summary["fastest"] = summarise(args, results, min)
-    with open(os.path.join(args.out, "results.json"), "w") as f:
-        json.dump({"summary": summary, "cells": results}, f, indent=1)
-    for which, s in summary.items():
-        print_summary(args, which, s)
-    if args.repeat > 1:
-        spread = [max(runs) / min(runs) - 1 for cell in results for runs in
-                  (row["measured_runs_us"] for row in cell["rows"].values())]
-        print(f"\nslowest against fastest measurement of the same command: median {100 * statistics.median(spread):.0f} %, "
-              f"90th percentile {100 * quantile(spread, 0.9):.0f} %")
+    print_summary(summarise(args, results))
 
 
 if __name__ == "__main__":
