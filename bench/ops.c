@@ -66,7 +66,7 @@ typedef struct {
       ROW("bn_act_back_sums", label, 7, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(n, h, w, c), X(c), X(c),     \
           LS_CASE_F32(1, 2, n), X(c), X(c)),                                                                 \
       ROW("bn_act_dx", label, 9, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(n, h, w, c), X(c), X(c), X(c),      \
-          LS_CASE_F32(1, 2, n), X(2 * (c)), X(1 + 2 * (c)), X(c))
+          LS_CASE_F32(1, 2, n), X(2 * (c)), LS_CASE_F64(1, 2, 1 + 2 * (c)), X(c))
 
 /* n samples of 128 places and d features, a vocabulary of v. */
 #define BERT(label, n, d, v)                                                                                 \

@@ -43,6 +43,10 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
   switch (in->fill) {
   case LS_FILL_UNIFORM:
     case_fill_uniform(seed, in->lo, in->hi, count, f);
+    for (int64_t k = count - 1; k >= 0 && in->shape.dtype == LS_F64; k--) { /* in place */
+      double wide = (double)f[k];
+      memcpy((double *)to + k, &wide, sizeof wide);
+    }
     break;
   case LS_FILL_POSITIVE: {
     double sum = 0;

@@ -209,6 +209,7 @@ static double tolerance_of(const trial_t *t, int output) {
 }
 
 static double element(const trial_t *t, int output, const void *data, int64_t k) {
+  if (t->out_shape[output].dtype == LS_F64) return ((const double *)data)[k];
   return is_low(t, &t->out_shape[output]) ? widened(t->low, ((const uint16_t *)data)[k])
                                           : ((const float *)data)[k];
 }
@@ -216,7 +217,7 @@ static double element(const trial_t *t, int output, const void *data, int64_t k)
 /* Numbers that are no floats of the trial are moved, never computed: their bytes are equal. */
 static void check_close(rig_t *rig, const trial_t *t, int shared, int output, const void *data) {
   const ls_shape_t *shape = &t->out_shape[output];
-  if (shape->dtype != LS_F32 && !is_low(t, shape)) {
+  if (shape->dtype != LS_F32 && shape->dtype != LS_F64 && !is_low(t, shape)) {
     if (memcmp(data, t->want[output], ls_shape_bytes(shape)) != 0) complain(rig, t, shared, "bytes differ");
     return;
   }

@@ -91,6 +91,36 @@ void sim_train(const sim_run_t *run, sim_result_t *result) {
   ls_ctx_destroy(ctx);
 }
 
+void sim_order(const char *text, const ls_data_memory_t *memory, int64_t count, int32_t *row) {
+  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+  ls_comm_t *comm;
+  ls_config_t *config;
+  ls_trainer_t *t;
+  float *weight = ls_alloc_array(ctx, (size_t)count, sizeof *weight);
+  ls_step_params_t step;
+  assert_non_null(weight);
+  assert_int_equal(ls_comm_self_create(ctx, &comm), LS_OK);
+  ls_world_t world = {.comm = comm};
+  const ls_trainer_options_t options = {.memory = memory};
+  assert_int_equal(ls_config_parse(ctx, "test", text, strlen(text), NULL, 0, &config), LS_OK);
+  if (ls_trainer_create(ctx, &world, config, &options, &t) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+  const ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
+                                 .seed = (uint64_t)config->train.seed,
+                                 .shuffle = true,
+                                 .global_batch = count,
+                                 .rows = count,
+                                 .accumulate = 1,
+                                 .total_samples = count,
+                                 .total_steps = 1};
+  const ls_batch_t to = {.row = row, .weight = weight, .step = &step};
+  assert_int_equal(ls_batch_fill(t->dataset, &spec, 0, &to), LS_OK);
+  ls_free(weight);
+  ls_trainer_destroy(t);
+  ls_config_destroy(config);
+  ls_comm_destroy(comm);
+  ls_ctx_destroy(ctx);
+}
+
 void sim_same_on_ranks(const char *label, const char *text, const ls_data_memory_t *memory,
                        sim_result_t *last) {
   char first[sizeof last->hash[0]] = "";

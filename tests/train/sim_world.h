@@ -30,6 +30,8 @@ typedef struct {
 } sim_run_t;
 
 void sim_train(const sim_run_t *run, sim_result_t *result);
+/* The row of each of the first `count` positions of the run's stream of samples. */
+void sim_order(const char *text, const ls_data_memory_t *memory, int64_t count, int32_t *row);
 /* Trains on one, two and three ranks and fails unless all of them end with the same bits. *last: the run of three. */
 void sim_same_on_ranks(const char *label, const char *text, const ls_data_memory_t *memory,
                        sim_result_t *last);

@@ -85,35 +85,6 @@ static void test_exact_images_give_the_same_bits(void **state) {
 
 enum { GROUPED_ROWS = 32, GROUPED_BATCH = 16, GROUPED_PIXELS = 8 };
 
-/* The row of each position of the run's stream of samples. */
-static void read_order(const char *text, const ls_data_memory_t *memory, int32_t row[GROUPED_ROWS]) {
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_comm_t *comm;
-  ls_config_t *config;
-  ls_trainer_t *t;
-  float weight[GROUPED_ROWS];
-  ls_step_params_t step;
-  assert_int_equal(ls_comm_self_create(ctx, &comm), LS_OK);
-  ls_world_t world = {.comm = comm};
-  const ls_trainer_options_t options = {.memory = memory};
-  assert_int_equal(ls_config_parse(ctx, "test", text, strlen(text), NULL, 0, &config), LS_OK);
-  if (ls_trainer_create(ctx, &world, config, &options, &t) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
-  const ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
-                                 .seed = (uint64_t)config->train.seed,
-                                 .shuffle = true,
-                                 .global_batch = GROUPED_ROWS,
-                                 .rows = GROUPED_ROWS,
-                                 .accumulate = 1,
-                                 .total_samples = GROUPED_ROWS,
-                                 .total_steps = 1};
-  const ls_batch_t to = {.row = row, .weight = weight, .step = &step};
-  assert_int_equal(ls_batch_fill(t->dataset, &spec, 0, &to), LS_OK);
-  ls_trainer_destroy(t);
-  ls_config_destroy(config);
-  ls_comm_destroy(comm);
-  ls_ctx_destroy(ctx);
-}
-
 /* Images have variance 3 in every other micro-batch, 15 in the rest, so that with eps 1 the norm divides by 2 or by 4. The
  * samples of two micro-batches together would have another variance, whose root is not exact. */
 static void grouped_images(const int32_t row[GROUPED_ROWS], int accumulate, float *x, float *y) {
@@ -144,7 +115,7 @@ static void test_micro_batches_have_the_same_samples_on_any_number_of_ranks(void
       char config[1024];
       int32_t row[GROUPED_ROWS];
       snprintf(config, sizeof config, text, ways[w][0], accumulate[a], ways[w][1]);
-      read_order(config, &memory, row);
+      sim_order(config, &memory, GROUPED_ROWS, row);
       grouped_images(row, accumulate[a], x, y);
       sim_result_t result;
       sim_same_on_ranks(config, config, &memory, &result);

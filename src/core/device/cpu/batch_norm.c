@@ -1,6 +1,7 @@
 /* Batch norm: sums are cut along the channels, so that their bits do not depend on the number of threads; what is
- * computed for each element is cut along the positions. */
+ * computed for each element is cut along the positions. What f32 left of a mean goes into a channel's factors. */
 #include "device/cpu/cpu.h"
+#include "device/mean.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,6 +10,7 @@ typedef struct {
   const ls_simd_t *simd;
   int64_t n, each, c; /* samples, positions of each, channels */
   bool slopes;        /* sums with dy */
+  double *sums;       /* (2, c) */
   const float *x, *dy, *weight, *mean, *rstd;
   float *y;
   const float *a, *b, *offset;
@@ -17,7 +19,7 @@ typedef struct {
 } norm_t;
 
 /* Sums of so many rows, and of so many channels at once, are added up in f64. */
-enum { SUM_ROWS = 64, SUM_CHANNELS = 64 };
+enum { SUM_ROWS = 64, SUM_CHANNELS = LS_SIMD_CHANNELS };
 /* bf16 is widened row by row, up to so many channels. */
 enum { LOW_CHANNELS = 4096 };
 
@@ -52,44 +54,44 @@ static ls_cpu_work_t work_of(const norm_t *p, int tensors) {
   return LS_CPU_BYTES(p->n * p->each * p->c * 4 * tensors);
 }
 
-/* Two sums for each channel in [begin, end), behind each other in y: around `mean`, or with dy. */
+/* Of `rows` rows from `row` on: adds two sums for each of `count` channels from c on. */
+static void sum_block(const norm_t *p, int64_t row, int64_t rows, int64_t c, int64_t count) {
+  float wide_x[SUM_ROWS * SUM_CHANNELS], wide_dy[SUM_ROWS * SUM_CHANNELS], a[SUM_CHANNELS], b[SUM_CHANNELS];
+  int64_t ld = p->c, at = row * p->c + c;
+  const float *x = p->x ? p->x + at : wide_x, *dy = p->dy ? p->dy + at : wide_dy;
+  if (p->low_x) {
+    for (int64_t k = 0; k < rows; k++) {
+      p->simd->from_bf16(count, p->low_x + at + k * p->c, wide_x + k * count);
+      if (p->slopes) p->simd->from_bf16(count, p->low_dy + at + k * p->c, wide_dy + k * count);
+    }
+    ld = count;
+  }
+  double *first = p->sums + c, *second = first + p->c;
+  if (!p->slopes) {
+    p->simd->channel_moments(rows, count, x, ld, p->mean + c, first, second);
+    return;
+  }
+  p->simd->channel_slopes(rows, count, dy, x, ld, p->mean + c, p->rstd + c, a, b);
+  for (int64_t k = 0; k < count; k++) {
+    first[k] += a[k];
+    second[k] += b[k];
+  }
+}
+
+/* Two sums for each channel in [begin, end): around `mean`, or with dy. */
 static void sum_channels(const void *arg, int64_t begin, int64_t end) {
   const norm_t *p = arg;
-  float wide_x[SUM_ROWS * SUM_CHANNELS], wide_dy[SUM_ROWS * SUM_CHANNELS];
-  for (int64_t c = begin; c < end; c += SUM_CHANNELS) {
-    int64_t count = end - c < SUM_CHANNELS ? end - c : SUM_CHANNELS;
-    double first[SUM_CHANNELS] = {0}, second[SUM_CHANNELS] = {0};
-    float a[SUM_CHANNELS], b[SUM_CHANNELS];
-    for (int64_t n = 0, until; n < p->n; n = until) {
-      until = n + 1;
-      if (!(p->weight[n] > 0)) continue;
-      while (until < p->n && p->weight[until] > 0)
-        until++;
-      for (int64_t r = n * p->each; r < until * p->each; r += SUM_ROWS) {
-        int64_t left = until * p->each - r, rows = left < SUM_ROWS ? left : SUM_ROWS, at = r * p->c + c;
-        const float *x = p->low_x ? wide_x : p->x + at;
-        const float *dy = p->low_x ? wide_dy : p->slopes ? p->dy + at : NULL;
-        int64_t ld = p->c;
-        if (p->low_x) {
-          for (int64_t k = 0; k < rows; k++) {
-            p->simd->from_bf16(count, p->low_x + at + k * p->c, wide_x + k * count);
-            if (p->slopes) p->simd->from_bf16(count, p->low_dy + at + k * p->c, wide_dy + k * count);
-          }
-          ld = count;
-        }
-        if (p->slopes)
-          p->simd->channel_slopes(rows, count, dy, x, ld, p->mean + c, p->rstd + c, a, b);
-        else
-          p->simd->channel_moments(rows, count, x, ld, p->mean + c, a, b);
-        for (int64_t k = 0; k < count; k++) {
-          first[k] += a[k];
-          second[k] += b[k];
-        }
-      }
-    }
-    for (int64_t k = 0; k < count; k++) {
-      p->y[c + k] = (float)first[k];
-      p->y[p->c + c + k] = (float)second[k];
+  for (int k = 0; k < 2; k++)
+    memset(p->sums + k * p->c + begin, 0, (size_t)(end - begin) * sizeof *p->sums);
+  for (int64_t n = 0, until; n < p->n; n = until) {
+    until = n + 1;
+    if (!(p->weight[n] > 0)) continue;
+    while (until < p->n && p->weight[until] > 0)
+      until++;
+    for (int64_t r = n * p->each; r < until * p->each; r += SUM_ROWS) {
+      int64_t left = until * p->each - r, rows = left < SUM_ROWS ? left : SUM_ROWS;
+      for (int64_t c = begin; c < end; c += SUM_CHANNELS)
+        sum_block(p, r, rows, c, end - c < SUM_CHANNELS ? end - c : SUM_CHANNELS);
     }
   }
 }
@@ -100,10 +102,10 @@ static ls_status_t bn_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
   take_x(&p, &args->in[0]);
   p.weight = args->in[1].data;
   p.mean = args->in[2].data;
-  p.y = (float *)args->out[0].data + 1;
+  p.sums = (double *)args->out[0].data + 1;
   for (int64_t n = 0; n < p.n; n++)
     count += p.weight[n] > 0;
-  p.y[-1] = (float)(count * p.each);
+  p.sums[-1] = (double)(count * p.each);
   ls_cpu_loop(stream, p.c, 16, work_of(&p, 1), sum_channels, &p);
   return LS_OK;
 }
@@ -116,10 +118,16 @@ static ls_status_t bn_back_sums(ls_stream_t *stream, const ls_kernel_args_t *arg
   p.mean = args->in[2].data;
   p.rstd = args->in[3].data;
   p.weight = args->in[4].data;
-  p.y = args->out[0].data;
+  p.sums = ls_cpu_room(stream, (size_t)(2 * p.c) * sizeof *p.sums);
+  if (!p.sums) return LS_ERR_MEMORY;
   ls_cpu_loop(stream, p.c, 16, work_of(&p, 2), sum_channels, &p);
-  for (int k = 0; k < 2; k++)
-    memcpy(args->out[1 + k].data, p.y + k * p.c, (size_t)p.c * sizeof(float));
+  const float *rest = ls_mean_rest(&args->in[2]);
+  float *both = args->out[0].data;
+  for (int64_t k = 0; k < p.c; k++) {
+    if (rest) p.sums[p.c + k] -= p.sums[k] * ((double)rest[k] * p.rstd[k]);
+    ((float *)args->out[1].data)[k] = both[k] = (float)p.sums[k];
+    ((float *)args->out[2].data)[k] = both[p.c + k] = (float)p.sums[p.c + k];
+  }
   return LS_OK;
 }
 
@@ -144,13 +152,16 @@ static void rows_y(const void *arg, int64_t begin, int64_t end) {
 static ls_status_t bn_apply(ls_stream_t *stream, const ls_kernel_args_t *args) {
   norm_t p = norm_of(stream, &args->in[0].shape);
   if (is_wide(args, &p)) return args->widened(stream, args);
-  float *a = ls_cpu_room(stream, (size_t)p.c * sizeof *a);
+  float *a = ls_cpu_room(stream, (size_t)(2 * p.c) * sizeof *a), *b = a + p.c;
   if (!a) return LS_ERR_MEMORY;
+  const float *rest = ls_mean_rest(&args->in[1]), *beta = args->in[4].data;
   p.simd->mul(p.c, args->in[2].data, args->in[3].data, a);
+  for (int64_t k = 0; k < p.c; k++)
+    b[k] = rest ? beta[k] - rest[k] * a[k] : beta[k];
   take_x(&p, &args->in[0]);
   p.mean = args->in[1].data;
   p.a = a;
-  p.b = args->in[4].data;
+  p.b = b;
   take_y(&p, &args->out[0]);
   ls_cpu_loop(stream, p.n * p.each, 1, work_of(&p, 2), rows_y, &p);
   return LS_OK;
@@ -179,14 +190,15 @@ static ls_status_t bn_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
   norm_t p = norm_of(stream, &args->in[1].shape);
   if (is_wide(args, &p)) return args->widened(stream, args);
   const float *gamma = args->in[2].data, *rstd = args->in[4].data, *back = args->in[6].data;
-  double count = *(const float *)args->in[7].data;
+  const float *rest = ls_mean_rest(&args->in[3]);
+  double count = *(const double *)args->in[7].data;
   float *a = ls_cpu_room(stream, (size_t)(3 * p.c) * sizeof *a), *b = a + p.c, *offset = b + p.c;
   if (!a) return LS_ERR_MEMORY;
   for (int64_t k = 0; k < p.c; k++) {
     double scale = (double)gamma[k] * rstd[k];
     a[k] = (float)scale;
     b[k] = (float)(-scale * rstd[k] * back[p.c + k] / count);
-    offset[k] = (float)(-scale * back[k] / count);
+    offset[k] = (float)(-scale * back[k] / count - (rest ? rest[k] : 0) * b[k]);
   }
   take_dy(&p, &args->in[0]);
   take_x(&p, &args->in[1]);

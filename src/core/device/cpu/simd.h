@@ -20,7 +20,7 @@ typedef struct {
 
 /* A recurrent chain (ls_op_lstm_chain, ls_op_gru_chain) or its gradient, of all samples. Packed weights have
  * LS_SIMD_GRAIN units at a time. */
-enum { LS_SIMD_GRAIN = 48 };
+enum { LS_SIMD_GRAIN = 48, LS_SIMD_CHANNELS = 64 };
 typedef struct {
   int64_t t, h;
   int gates; /* 4: LSTM, 3: GRU */
@@ -108,9 +108,9 @@ typedef struct {
   void (*take_larger)(int64_t count, int k, const float *x, float *y, uint8_t *place);
   void (*add_where)(int64_t count, int k, const uint8_t *place, const float *x, float *y);
 
-  /* Batch norm, see simd_window.h. */
+  /* Batch norm, see simd_window.h. Moments of up to LS_SIMD_CHANNELS channels. */
   void (*channel_moments)(int64_t rows, int64_t count, const float *x, int64_t ldx, const float *shift,
-                          float *sum, float *square);
+                          double *sum, double *square);
   void (*channel_slopes)(int64_t rows, int64_t count, const float *dy, const float *x, int64_t ldx,
                          const float *mean, const float *rstd, float *sum, float *product);
   void (*channel_scale)(int64_t count, const float *x, const float *mean, const float *a, const float *b,

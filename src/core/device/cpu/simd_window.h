@@ -24,17 +24,33 @@ static void add_where(int64_t count, int k, const uint8_t *place, const float *x
     y[e] += place[e] == k ? x[e] : 0;
 }
 
-/* sum = of x - shift, square = of its square, over rows. */
+INLINE float median(float a, float b, float c) {
+  const float low = a < b ? a : b, high = a < b ? b : a, rest = high < c ? high : c;
+  return low < rest ? rest : low;
+}
+
+/* sum += of x - shift, square += of its square, over rows. The rows are added up in f32 around one of them, so that nothing
+ * cancels there however far the shift is; the median of three, as one alone may lie far out. */
 static void channel_moments(int64_t rows, int64_t count, const float *x, int64_t ldx, const float *shift,
-                            float *sum, float *square) {
-  for (int64_t e = 0; e < count; e++)
-    sum[e] = square[e] = 0;
+                            double *restrict sum, double *restrict square) {
+  enum { MOST = LS_SIMD_CHANNELS };
+  const float *middle = x + rows / 2 * ldx, *last = x + (rows - 1) * ldx;
+  float centre[MOST], s[MOST], q[MOST];
+  for (int64_t e = 0; e < count; e++) {
+    centre[e] = median(x[e], middle[e], last[e]);
+    s[e] = q[e] = 0;
+  }
   for (int64_t r = 0; r < rows; r++)
     for (int64_t e = 0; e < count; e++) {
-      float d = x[r * ldx + e] - shift[e];
-      sum[e] += d;
-      square[e] += d * d;
+      float d = x[r * ldx + e] - centre[e];
+      s[e] += d;
+      q[e] += d * d;
     }
+  for (int64_t e = 0; e < count; e++) {
+    double d = (double)centre[e] - shift[e], all = (double)rows * d;
+    sum[e] += s[e] + all;
+    square[e] += q[e] + d * (2 * (double)s[e] + all);
+  }
 }
 
 /* sum = of dy, product = of dy (x - mean) rstd, over rows. */

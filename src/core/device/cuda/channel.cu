@@ -2,6 +2,7 @@
 // factors. y[r, c] = f of the inputs' elements there, with what f.of() reads for channel c once and f.at() for row r. A thread
 // has N channels of several rows on their way at once; y may be an input.
 #include "device/cuda/channel.cuh"
+#include "device/mean.h"
 
 constexpr int64_t CHANNEL_BLOCKS = 8 * MULTIPROCESSORS;
 constexpr int ON_THEIR_WAY = 4; // rows that a thread reads at once
@@ -75,11 +76,14 @@ struct channel_each {
 // F of the norm, plus what is added before F.
 template <class F, bool ADDS> struct bn_apply_each : channel_each {
   static constexpr int INPUTS = ADDS ? 2 : 1;
-  const float *mean, *rstd, *gamma, *beta;
+  const float *mean, *rest, *rstd, *gamma, *beta;
   struct channel_t {
     float mean, scale, beta;
   };
-  __device__ channel_t of(int64_t c) const { return {mean[c], rstd[c] * gamma[c], beta[c]}; }
+  __device__ channel_t of(int64_t c) const {
+    float scale = rstd[c] * gamma[c];
+    return {mean[c], scale, beta[c] - rest_of(rest, c) * scale};
+  }
   __device__ float operator()(const channel_t &k, no_row, int, const float *v) const {
     float z = (v[0] - k.mean) * k.scale + k.beta;
     return F::of(ADDS ? z + v[INPUTS - 1] : z);
@@ -88,10 +92,11 @@ template <class F, bool ADDS> struct bn_apply_each : channel_each {
 
 template <template <class> class F, bool ADDS>
 static ls_status_t apply(ls_stream_t *stream, args_t args, const char *op) {
-  BY_DTYPE(in_dtype(args, 0), bn_apply_each<F<T>, ADDS> f; f.mean = in(args, 1), f.rstd = in(args, 2);
+  BY_DTYPE(in_dtype(args, 0), bn_apply_each<F<T>, ADDS> f;
+           f.mean = in(args, 1), f.rest = ls_mean_rest(&args->in[1]); f.rstd = in(args, 2);
            f.gamma = in(args, 3), f.beta = in(args, 4); inputs < T, ADDS ? 2 : 1 > from;
            from.of[0] = in<T>(args, 0); if (ADDS) from.of[ADDS] = in<T>(args, 5);
-           return channel_map(stream, out<T>(args, 0), from, out_count(args, 0), in_count(args, 1), op, f))
+           return channel_map(stream, out<T>(args, 0), from, out_count(args, 0), in_count(args, 2), op, f))
 }
 static ls_status_t bn_apply(ls_stream_t *stream, args_t args) {
   return apply<no_function, false>(stream, args, "bn_apply");
@@ -108,16 +113,18 @@ static ls_status_t bn_add_act(ls_stream_t *stream, args_t args) {
 // g = dy through F; dx = gamma rstd (g - s1 / count - xhat s2 / count).
 template <class F> struct bn_dx_each : channel_each {
   static constexpr int INPUTS = 2; // dy, x
-  const float *gamma, *mean, *rstd, *weight, *sums, *count, *beta;
+  const float *gamma, *mean, *rest, *rstd, *weight, *sums;
+  const double *count;
+  const float *beta;
   quick_divisor positions;
   int64_t channels;
   struct channel_t {
     float mean, scale, s1, s2, beta;
   };
   __device__ channel_t of(int64_t c) const {
-    float each = 1 / *count;
-    return {mean[c], gamma[c] * rstd[c], sums[c] * each, rstd[c] * (sums[channels + c] * each),
-            F::PLAIN ? 0 : beta[c]};
+    float each = (float)(1 / *count), scale = gamma[c] * rstd[c], left = rest_of(rest, c);
+    float s2 = rstd[c] * (sums[channels + c] * each);
+    return {mean[c], scale, sums[c] * each - left * s2, s2, F::PLAIN ? 0 : beta[c] - left * scale};
   }
   template <int N> __device__ bool at(int r, int64_t) const { return weight[positions.of((uint32_t)r)] > 0; }
   __device__ float operator()(const channel_t &k, bool counts, int, const float *v) const {
@@ -134,10 +141,11 @@ static ls_status_t back_dx(ls_stream_t *stream, args_t args, const char *op) {
            bn_dx_each<F<T>> f = {{},
                                  in(args, 2),
                                  in(args, 3),
+                                 ls_mean_rest(&args->in[3]),
                                  in(args, 4),
                                  in(args, 5),
                                  in(args, 6),
-                                 in(args, 7),
+                                 (const double *)args->in[7].data,
                                  F<T>::PLAIN ? nullptr : in(args, 8),
                                  positions,
                                  channels};

@@ -34,6 +34,11 @@ template <> struct silu_function<float> {
   __device__ static float back(float dy, float z) { return ls_each_silu_dx(dy, z); }
 };
 
+// What f32 left of a channel's mean (device/mean.h), which goes into what else a channel has.
+__device__ static inline float rest_of(const float *rest, int64_t c) {
+  return rest ? rest[c] : 0;
+}
+
 template <class T, int COUNT> struct inputs { const T *of[COUNT]; };
 
 // What a thread needs of its N channels: the block's threads compute it once, side by side. table: room for the block's.

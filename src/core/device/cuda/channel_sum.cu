@@ -3,6 +3,7 @@
 // up in order and go to the workspace as f64 (part, 2, channels); the last block of the group adds up the parts. All of
 // that is in f64; but a thread adds 16-bit numbers in f32.
 #include "device/cuda/channel.cuh"
+#include "device/mean.h"
 
 constexpr int SUM_THREADS = 512, SUM_CHANNELS = 64, SUM_GROUPS = 64, PART_ROWS = 32;
 static_assert(SUM_GROUPS * sizeof(unsigned) <= LS_KERNEL_COUNTER_BYTES,
@@ -12,23 +13,32 @@ template <class T> struct sum_of { typedef float type; };
 template <> struct sum_of<float> { typedef double type; };
 
 // Terms of an element of a sample that counts. of() reads what belongs to the channel. Where a term MAKES, make() is the
-// first input's value from then on, and is written.
+// first input's value from then on, and is written. result() is what the channel gets of both sums, of which `count` rows
+// were terms.
 struct reading_term {
   static constexpr bool MAKES = false;
   const void *aligned() const { return nullptr; }
 };
 
-// x - shift and its square.
-template <class S> struct moment_term : reading_term {
+// x - centre and its square, where the centre is the channel's first element: nothing cancels, however far the shift is. The
+// result is around the shift.
+template <class T> struct moment_term : reading_term {
+  typedef typename sum_of<T>::type S;
+  typedef double result_t;
   static constexpr int INPUTS = 1, RESIDENT = sizeof(S) == 4 ? 2 : 1, ON_THEIR_WAY = 3;
-  const float *shift;
+  const T *x;
+  const float *weight, *shift;
   struct channel_t {
-    S shift;
+    S centre;
   };
-  __device__ channel_t of(int64_t c) const { return {(S)shift[c]}; }
-  __device__ double second(double sum, int64_t) const { return sum; }
+  __device__ float centre(int64_t c) const { return weight[0] > 0 ? f32_of(x[c]) : shift[c]; }
+  __device__ channel_t of(int64_t c) const { return {(S)centre(c)}; }
+  __device__ double result(int which, const double *sum, double count, int64_t c) const {
+    double d = (double)centre(c) - shift[c];
+    return which ? sum[1] + d * (2 * sum[0] + count * d) : sum[0] + count * d;
+  }
   __device__ void at(const channel_t &k, const float *v, S *a, S *b) const {
-    S d = (S)v[0] - k.shift;
+    S d = (S)v[0] - k.centre;
     *a += d;
     *b += d * d;
   }
@@ -36,17 +46,21 @@ template <class S> struct moment_term : reading_term {
 
 // g and g xhat, where g is dy through the function F behind the norm; rstd is a factor of the whole sum.
 template <class S, class F> struct back_term : reading_term {
+  typedef float result_t;
   static constexpr int INPUTS = 2, RESIDENT = 1, ON_THEIR_WAY = 3; // dy, x
-  const float *mean, *rstd, *gamma, *beta;
+  const float *mean, *rest, *rstd, *gamma, *beta;
   struct channel_t {
     S mean;
     float scale, beta;
   };
   __device__ channel_t of(int64_t c) const {
     if (F::PLAIN) return {(S)mean[c], 0, 0};
-    return {(S)mean[c], rstd[c] * gamma[c], beta[c]};
+    float scale = rstd[c] * gamma[c];
+    return {(S)mean[c], scale, beta[c] - rest_of(rest, c) * scale};
   }
-  __device__ double second(double sum, int64_t c) const { return sum * rstd[c]; }
+  __device__ float result(int which, const double *sum, double, int64_t c) const {
+    return (float)(which ? (sum[1] - (double)rest_of(rest, c) * sum[0]) * rstd[c] : sum[0]);
+  }
   __device__ void at(const channel_t &k, const float *v, S *a, S *b) const {
     float g = F::PLAIN ? v[0] : F::back(v[0], (v[1] - (float)k.mean) * k.scale + k.beta);
     *a += (S)g;
@@ -63,10 +77,8 @@ template <class T> struct residual_term : back_term<typename sum_of<T>::type, no
   const void *aligned() const { return made; }
 };
 
-// Where both sums of a channel go: `both` (2, channels), and one by one where wanted. count: of the rows that count.
-struct channel_sums {
-  float *both, *each[2], *count;
-};
+// Where the results of a channel go: `both` (2, channels), and one by one where wanted. count: of the rows that count.
+template <class R> struct channel_sums { R *both, *each[2], *count; };
 
 // The column's sum over `rows` rows of at(row, column), for the threads below `columns`; added up in an order that depends
 // on the block alone. slice: SUM_THREADS numbers. AT_ONCE of them are on their way together.
@@ -97,9 +109,9 @@ template <class F> __device__ static double column_sum(double *slice, int rows, 
 // Samples of weight 0 count nowhere. first: the first group of this launch; arrived: a counter for each.
 template <class T, int N, class F>
 __global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
-    channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float *weight, channel_sums out, double *part,
-                       unsigned *arrived, int rows, quick_divisor positions, int samples, int64_t channels,
-                       int first) {
+    channel_sum_kernel(inputs<T, F::INPUTS> in, F term, const float *weight,
+                       channel_sums<typename F::result_t> out, double *part, unsigned *arrived, int rows,
+                       quick_divisor positions, int samples, int64_t channels, int first) {
   typedef typename sum_of<T>::type S;
   constexpr int WAY = F::ON_THEIR_WAY; // rows that a thread reads at once, while it adds as many
   extern __shared__ float4 shared[];
@@ -163,19 +175,24 @@ __global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
   });
   if (mine) part[((int64_t)blockIdx.y * 2 + which) * channels + to] = total;
   if (!last_of(arrived + blockIdx.x, gridDim.y)) return;
-  if (out.count && base == 0 && thread < WARP) {
+  __shared__ double counted;
+  if (out.count && thread < WARP) {
     int count = 0;
 #pragma unroll 8
     for (int n = thread; n < samples; n += WARP)
       count += weight[n] > 0;
     count = warp_sum(count);
-    if (thread == 0) *out.count = (float)((double)count * (double)(rows / samples));
+    if (thread == 0) counted = (double)count * (double)(rows / samples);
+    if (thread == 0 && base == 0) *out.count = counted;
   }
   const double *from = part + which % 2 * channels + (to < channels ? to : base);
   total = column_sum(slice, (int)gridDim.y, columns,
                      [&](int r, int) { return __ldcg(from + (int64_t)r * 2 * channels); });
+  slice[thread] = total;
+  __syncthreads();
   if (mine) {
-    float value = (float)(which ? term.second(total, to) : total);
+    const double both[] = {slice[thread % wide], slice[wide + thread % wide]};
+    typename F::result_t value = term.result(which, both, counted, to);
     out.both[which * channels + to] = value;
     if (out.each[which]) out.each[which][to] = value;
   }
@@ -183,7 +200,8 @@ __global__ void __launch_bounds__(SUM_THREADS, F::RESIDENT)
 
 template <class T, int N, class F>
 static ls_status_t channel_sum_of(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
-                                  const float *weight, channel_sums out, const char *op) {
+                                  const float *weight, channel_sums<typename F::result_t> out,
+                                  const char *op) {
   int64_t channels = x->shape.dim[x->shape.rank - 1], rows = ls_shape_count(&x->shape) / channels;
   int64_t samples = x->shape.dim[0];
   size_t workspace_bytes;
@@ -209,7 +227,7 @@ static ls_status_t channel_sum_of(ls_stream_t *stream, inputs<T, F::INPUTS> in, 
 // N channels to a thread where all rows begin at a multiple of 16 bytes.
 template <class T, class F>
 static ls_status_t channel_sum(ls_stream_t *stream, inputs<T, F::INPUTS> in, F term, const ls_tensor_t *x,
-                               const float *weight, channel_sums out, const char *op) {
+                               const float *weight, channel_sums<typename F::result_t> out, const char *op) {
   bool even = x->shape.dim[x->shape.rank - 1] % WIDE<T> == 0 && aligned16(term.aligned());
   for (int i = 0; i < F::INPUTS; i++)
     even = even && aligned16(in.of[i]);
@@ -217,21 +235,23 @@ static ls_status_t channel_sum(ls_stream_t *stream, inputs<T, F::INPUTS> in, F t
   return run(stream, in, term, x, weight, out, op);
 }
 
-// (x, weight, shift) -> count, sums, squares.
+// (x, weight, shift) -> f64: count, sums, squares.
 static ls_status_t bn_sums(ls_stream_t *stream, args_t args) {
-  channel_sums to = {out(args, 0) + 1, {}, out(args, 0)};
+  double *sums = (double *)args->out[0].data;
+  channel_sums<double> to = {sums + 1, {}, sums};
   BY_DTYPE(in_dtype(args, 0), inputs<T, 1> from = {{in<T>(args, 0)}};
-           moment_term<typename sum_of<T>::type> term = {{}, in(args, 2)};
+           moment_term<T> term = {{}, in<T>(args, 0), in(args, 1), in(args, 2)};
            return channel_sum(stream, from, term, &args->in[0], in(args, 1), to, "bn_sums"))
 }
 
 // (dy, x, mean, rstd, weight) -> s1 and s2, s1, s2; behind a function: gamma, beta as well.
 template <template <class> class F>
 static ls_status_t back_sums(ls_stream_t *stream, args_t args, const char *op) {
-  channel_sums to = {out(args, 0), {out(args, 1), out(args, 2)}, nullptr};
+  channel_sums<float> to = {out(args, 0), {out(args, 1), out(args, 2)}, nullptr};
   BY_DTYPE(in_dtype(args, 0), inputs<T, 2> from = {{in<T>(args, 0), in<T>(args, 1)}};
            back_term<typename sum_of<T>::type, F<T>> term = {{},
                                                              in(args, 2),
+                                                             ls_mean_rest(&args->in[2]),
                                                              in(args, 3),
                                                              F<T>::PLAIN ? nullptr : in(args, 5),
                                                              F<T>::PLAIN ? nullptr : in(args, 6)};
@@ -247,37 +267,40 @@ static ls_status_t bn_act_back_sums(ls_stream_t *stream, args_t args) {
 
 // (a, b, y, x, mean, rstd, weight) -> dz, s1 and s2, s1, s2.
 static ls_status_t bn_add_act_back_sums(ls_stream_t *stream, args_t args) {
-  channel_sums to = {out(args, 1), {out(args, 2), out(args, 3)}, nullptr};
-  BY_DTYPE(in_dtype(args, 0),
-           inputs<T, 4> from = {{in<T>(args, 0), in<T>(args, 3), in<T>(args, 1), in<T>(args, 2)}};
-           residual_term<T> term = {{{}, in(args, 4), in(args, 5)}, out<T>(args, 0)};
-           return channel_sum(stream, from, term, &args->in[0], in(args, 6), to, "bn_add_act_back_sums"))
+  channel_sums<float> to = {out(args, 1), {out(args, 2), out(args, 3)}, nullptr};
+  BY_DTYPE(
+      in_dtype(args, 0),
+      inputs<T, 4> from = {{in<T>(args, 0), in<T>(args, 3), in<T>(args, 1), in<T>(args, 2)}};
+      residual_term<T> term = {{{}, in(args, 4), ls_mean_rest(&args->in[4]), in(args, 5)}, out<T>(args, 0)};
+      return channel_sum(stream, from, term, &args->in[0], in(args, 6), to, "bn_add_act_back_sums"))
 }
 
 // ---- a thread for each channel ----
 
-// running_mean NULL: moments alone; else it is the shift.
-__global__ void bn_moments_kernel(const float *sums, const float *shift, double eps, double momentum,
+// running_mean NULL: moments alone; else it is the shift. mean: (2, channels).
+__global__ void bn_moments_kernel(const double *sums, const float *shift, double eps, double momentum,
                                   float *mean, float *rstd, float *running_mean, float *running_var,
                                   int64_t channels) {
   double count = sums[0] > 0 ? sums[0] : 1, widen = count > 1 ? count / (count - 1) : 1;
   if (!(sums[0] > 0)) momentum = 0; // nothing counts
   for (int64_t c = thread_index(); c < channels; c += thread_count()) {
     double d = sums[1 + c] / count, v = sums[1 + channels + c] / count - d * d;
+    double m = (running_mean ? running_mean : shift)[c] + d;
     if (v < 0) v = 0;
-    mean[c] = (float)((running_mean ? running_mean : shift)[c] + d);
+    mean[c] = (float)m;
+    mean[channels + c] = (float)(m - (float)m);
     rstd[c] = (float)(1 / sqrt(v + eps));
     if (!running_mean) continue;
-    running_mean[c] = (float)((1 - momentum) * running_mean[c] + momentum * mean[c]);
-    running_var[c] = (float)((1 - momentum) * running_var[c] + momentum * ((float)v * widen));
+    running_mean[c] = (float)((1 - momentum) * running_mean[c] + momentum * m);
+    running_var[c] = (float)((1 - momentum) * running_var[c] + momentum * (v * widen));
   }
 }
 
 static ls_status_t moments(ls_stream_t *stream, args_t args, bool track, const char *op) {
-  int64_t channels = out_count(args, 0);
+  int64_t channels = out_count(args, 1);
   const double *f = args->attrs->f;
   bn_moments_kernel<<<grid_for(channels, BLOCK, GRID_MAX), BLOCK, 0, ls_kernel_stream(stream)>>>(
-      in(args, 0), track ? nullptr : in(args, 1), f[0], f[1], out(args, 0), out(args, 1),
+      (const double *)args->in[0].data, track ? nullptr : in(args, 1), f[0], f[1], out(args, 0), out(args, 1),
       track ? out(args, 2) : nullptr, track ? out(args, 3) : nullptr, channels);
   return launched(stream, op);
 }

@@ -1,8 +1,9 @@
 /* Batch norm (Ioffe and Szegedy 2015) in parts, so that ranks can share its statistics. The last dimension of x
  * (n, .., c) is the channels; every position of a sample whose weight is above 0 counts.
- *   bn_sums       (x, weight (n), shift (c)) -> (1 + 2c): the count of positions, sums of x - shift, of its square
+ *   bn_sums       (x, weight (n), shift (c)) -> f64 (1 + 2c): the count of positions, sums of x - shift, of its square. The
+ *                 shift may be far from every x: f64 keeps the digits that then cancel
  *   sum_ranks     (v) -> the sum of v over the ranks of the step; alone: v
- *   bn_moments    (sums (1 + 2c), shift (c)), f[0] eps -> mean (c), rstd (c)
+ *   bn_moments    (sums (1 + 2c), shift (c)), f[0] eps -> mean (2, c), rstd (c); mean.h says why a mean is two numbers
  *   bn_track      (sums), f[0] eps, f[1] momentum -> mean, rstd, in-out running mean, running variance: bn_moments with the
  *                 running mean as the shift; then (1 - momentum) old + momentum new, of the variance n / (n - 1) times
  *   rsqrt_eps     (x), f[0] eps -> 1 / sqrt(x + eps)
@@ -10,6 +11,7 @@
  *   bn_back_sums  (dy, x, mean, rstd, weight) -> (2c): s1 = sum dy, s2 = sum dy (x - mean) rstd; the same as s1 (c), s2 (c)
  *   bn_dx         (dy, x, gamma, mean, rstd, weight, s1 and s2 of all ranks (2c), sums: the count is read) -> dx
  * The gradient of bn_apply goes through statistics that bn_moments or bn_track computed, whatever ranks took part. */
+#include "device/mean.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
@@ -34,11 +36,27 @@ static ls_status_t check_vectors(ls_ctx_t *ctx, const char *op, const ls_shape_t
   return status;
 }
 
+static ls_status_t check_sums(ls_ctx_t *ctx, const char *op, const ls_shape_t *sums, int64_t count) {
+  const ls_shape_t want = LS_SHAPE(LS_F64, 1 + 2 * count);
+  return ls_rule_equal(ctx, op, "sums", sums, "a count and two sums of each channel", &want);
+}
+
+static ls_status_t check_mean(ls_ctx_t *ctx, const char *op, const ls_shape_t *mean, int64_t count) {
+  const ls_shape_t both = LS_SHAPE(LS_F32, 2, count);
+  return mean->rank == 2 ? ls_rule_equal(ctx, op, "the mean", mean, "two of each channel", &both)
+                         : ls_rule_vector(ctx, op, "the mean", mean, count);
+}
+
+static double mean_of(const ls_tensor_t *mean, int64_t k) {
+  const float *rest = ls_mean_rest(mean);
+  return (double)((const float *)mean->data)[k] + (rest ? rest[k] : 0);
+}
+
 static ls_status_t sums_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   (void)attrs;
   ls_status_t status = check_x(ctx, "bn_sums", &in[0], &in[1]);
   if (!status) status = check_vectors(ctx, "bn_sums", in, 2, 2, channels_of(&in[0]));
-  if (!status) out[0] = LS_SHAPE(LS_F32, 1 + 2 * channels_of(&in[0]));
+  if (!status) out[0] = LS_SHAPE(LS_F64, 1 + 2 * channels_of(&in[0]));
   return status;
 }
 
@@ -46,10 +64,11 @@ static ls_status_t sums_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
   (void)stream;
   const ls_shape_t *x = ls_in_shape(args, 0);
   const float *weight = ls_in_f32(args, 1), *shift = ls_in_f32(args, 2);
+  double *sums = args->out[0].data;
   int64_t c = channels_of(x), rows = ls_shape_count(x) / c, each = rows / x->dim[0], count = 0;
   for (int64_t r = 0; r < rows; r++)
     count += weight[r / each] > 0;
-  ls_out_f32(args, 0)[0] = (float)count;
+  sums[0] = (double)count;
   for (int64_t k = 0; k < c; k++) {
     double sum = 0, square = 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -57,8 +76,8 @@ static ls_status_t sums_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
       sum += d;
       square += d * d;
     }
-    ls_out_f32(args, 0)[1 + k] = (float)sum;
-    ls_out_f32(args, 0)[1 + c + k] = (float)square;
+    sums[1 + k] = sum;
+    sums[1 + c + k] = square;
   }
   return LS_OK;
 }
@@ -67,7 +86,7 @@ static ls_status_t ranks_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_
                                ls_shape_t *out) {
   (void)attrs;
   out[0] = in[0];
-  return ls_rule_tensor(ctx, "sum_ranks", "v", &in[0], LS_F32, 1, 1);
+  return ls_rule_tensor(ctx, "sum_ranks", "v", &in[0], in[0].dtype == LS_F64 ? LS_F64 : LS_F32, 1, 1);
 }
 
 static ls_status_t ranks_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
@@ -80,50 +99,54 @@ static ls_status_t moments_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
                                  ls_shape_t *out) {
   (void)attrs;
   ls_status_t status = ls_rule_tensor(ctx, "bn_moments", "shift", &in[1], LS_F32, 1, 1);
-  if (!status) status = check_vectors(ctx, "bn_moments", in, 0, 0, 1 + 2 * in[1].dim[0]);
-  out[0] = out[1] = in[1];
+  if (!status) status = check_sums(ctx, "bn_moments", &in[0], in[1].dim[0]);
+  out[0] = LS_SHAPE(LS_F32, 2, in[1].dim[0]);
+  out[1] = in[1];
   return status;
 }
 
-/* Channel k's moments, of sums around the shift; the variance. Where nothing counts, as in a micro-batch without rows, all
+/* Channel k's moments, of sums around *mean, which becomes theirs; the variance. Where nothing counts, as in a micro-batch without rows, all
  * sums are 0: the mean is the shift, the variance 0. */
-static float moments(const ls_kernel_args_t *args, int64_t c, int64_t k, float shift) {
-  const float *sums = ls_in_f32(args, 0);
+static double moments(const ls_kernel_args_t *args, int64_t c, int64_t k, double *mean) {
+  const double *sums = args->in[0].data;
   double count = fmax(sums[0], 1), d = sums[1 + k] / count, variance = sums[1 + c + k] / count - d * d;
   if (variance < 0) variance = 0;
-  ls_out_f32(args, 0)[k] = (float)(shift + d);
+  *mean += d;
+  ls_out_f32(args, 0)[k] = (float)*mean;
+  ls_out_f32(args, 0)[c + k] = (float)(*mean - (float)*mean);
   ls_out_f32(args, 1)[k] = (float)(1 / sqrt(variance + args->attrs->f[0]));
-  return (float)variance;
+  return variance;
 }
 
 static ls_status_t moments_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   int64_t c = ls_in_shape(args, 1)->dim[0];
-  for (int64_t k = 0; k < c; k++)
-    moments(args, c, k, ls_in_f32(args, 1)[k]);
+  for (int64_t k = 0; k < c; k++) {
+    double mean = ls_in_f32(args, 1)[k];
+    moments(args, c, k, &mean);
+  }
   return LS_OK;
 }
 
 static ls_status_t track_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_shape_t *in,
                                ls_shape_t *out) {
   (void)attrs;
-  ls_status_t status = ls_rule_tensor(ctx, "bn_track", "sums", &in[0], LS_F32, 1, 1);
-  if (!status && in[0].dim[0] % 2 == 0)
-    status = ls_fail(ctx, LS_ERR_SHAPE, "bn_track: %lld sums are not a count and two of each channel",
-                     (long long)in[0].dim[0]);
-  for (int i = 0; i < 4; i++)
-    out[i] = LS_SHAPE(LS_F32, in[0].dim[0] / 2);
-  return status;
+  const int64_t c = in[0].dim[0] / 2;
+  out[0] = LS_SHAPE(LS_F32, 2, c);
+  for (int i = 1; i < 4; i++)
+    out[i] = LS_SHAPE(LS_F32, c);
+  return check_sums(ctx, "bn_track", &in[0], c);
 }
 
 static ls_status_t track_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
-  double count = *ls_in_f32(args, 0), part = count > 0 ? args->attrs->f[1] : 0;
+  double count = *(const double *)args->in[0].data, part = count > 0 ? args->attrs->f[1] : 0;
   double wide = count > 1 ? count / (count - 1) : 1;
-  int64_t c = args->out[0].shape.dim[0];
+  int64_t c = args->out[1].shape.dim[0];
   for (int64_t k = 0; k < c; k++) {
-    float *m = &ls_out_f32(args, 2)[k], *v = &ls_out_f32(args, 3)[k], variance = moments(args, c, k, *m);
-    *m = (float)((1 - part) * *m + part * ls_out_f32(args, 0)[k]);
+    float *m = &ls_out_f32(args, 2)[k], *v = &ls_out_f32(args, 3)[k];
+    double mean = *m, variance = moments(args, c, k, &mean);
+    *m = (float)((1 - part) * *m + part * mean);
     *v = (float)((1 - part) * *v + part * (variance * wide));
   }
   return LS_OK;
@@ -143,17 +166,18 @@ static ls_status_t apply_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_
   (void)attrs;
   ls_status_t status = check_x(ctx, "bn_apply", &in[0], NULL);
   out[0] = in[0];
-  return status ? status : check_vectors(ctx, "bn_apply", in, 1, 4, channels_of(&in[0]));
+  if (!status) status = check_mean(ctx, "bn_apply", &in[1], channels_of(&in[0]));
+  return status ? status : check_vectors(ctx, "bn_apply", in, 2, 4, channels_of(&in[0]));
 }
 
 static ls_status_t apply_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
-  const float *x = ls_in_f32(args, 0), *mean = ls_in_f32(args, 1), *rstd = ls_in_f32(args, 2);
+  const float *x = ls_in_f32(args, 0), *rstd = ls_in_f32(args, 2);
   const float *gamma = ls_in_f32(args, 3), *beta = ls_in_f32(args, 4);
   int64_t c = channels_of(ls_in_shape(args, 0));
   for (int64_t e = 0; e < ls_shape_count(ls_in_shape(args, 0)); e++) {
     int64_t k = e % c;
-    ls_out_f32(args, 0)[e] = (float)(((double)x[e] - mean[k]) * rstd[k] * gamma[k] + beta[k]);
+    ls_out_f32(args, 0)[e] = (float)((x[e] - mean_of(&args->in[1], k)) * rstd[k] * gamma[k] + beta[k]);
   }
   return LS_OK;
 }
@@ -218,7 +242,8 @@ static ls_status_t back_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
   (void)attrs;
   ls_status_t status = check_x(ctx, "bn_back_sums", &in[1], &in[4]);
   if (!status) status = ls_rule_equal(ctx, "bn_back_sums", "dy", &in[0], "x", &in[1]);
-  if (!status) status = check_vectors(ctx, "bn_back_sums", in, 2, 3, channels_of(&in[1]));
+  if (!status) status = check_mean(ctx, "bn_back_sums", &in[2], channels_of(&in[1]));
+  if (!status) status = check_vectors(ctx, "bn_back_sums", in, 3, 3, channels_of(&in[1]));
   out[0] = LS_SHAPE(LS_F32, 2 * channels_of(&in[1]));
   out[1] = out[2] = LS_SHAPE(LS_F32, channels_of(&in[1]));
   return status;
@@ -227,14 +252,14 @@ static ls_status_t back_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
 static ls_status_t back_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const ls_shape_t *x = ls_in_shape(args, 1);
-  const float *mean = ls_in_f32(args, 2), *rstd = ls_in_f32(args, 3), *weight = ls_in_f32(args, 4);
+  const float *rstd = ls_in_f32(args, 3), *weight = ls_in_f32(args, 4);
   int64_t c = channels_of(x), rows = ls_shape_count(x) / c, each = rows / x->dim[0];
   for (int64_t k = 0; k < c; k++) {
-    double s1 = 0, s2 = 0;
+    double s1 = 0, s2 = 0, mean = mean_of(&args->in[2], k);
     for (int64_t r = 0; r < rows; r++) {
       double dy = weight[r / each] > 0 ? ls_in_f32(args, 0)[r * c + k] : 0;
       s1 += dy;
-      s2 += dy * (((double)ls_in_f32(args, 1)[r * c + k] - mean[k]) * rstd[k]);
+      s2 += dy * ((ls_in_f32(args, 1)[r * c + k] - mean) * rstd[k]);
     }
     ls_out_f32(args, 0)[k] = ls_out_f32(args, 1)[k] = (float)s1;
     ls_out_f32(args, 0)[c + k] = ls_out_f32(args, 2)[k] = (float)s2;
@@ -248,9 +273,11 @@ static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_sha
   if (!status) status = ls_rule_equal(ctx, "bn_dx", "dy", &in[0], "x", &in[1]);
   if (status) return status;
   int64_t c = channels_of(&in[1]);
-  if (!status) status = check_vectors(ctx, "bn_dx", in, 2, 4, c);
+  if (!status) status = check_vectors(ctx, "bn_dx", in, 2, 2, c);
+  if (!status) status = check_mean(ctx, "bn_dx", &in[3], c);
+  if (!status) status = check_vectors(ctx, "bn_dx", in, 4, 4, c);
   if (!status) status = check_vectors(ctx, "bn_dx", in, 6, 6, 2 * c);
-  if (!status) status = check_vectors(ctx, "bn_dx", in, 7, 7, 1 + 2 * c);
+  if (!status) status = check_sums(ctx, "bn_dx", &in[7], c);
   out[0] = in[1];
   return status;
 }
@@ -258,13 +285,13 @@ static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_sha
 static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const ls_shape_t *x = ls_in_shape(args, 1);
-  const float *gamma = ls_in_f32(args, 2), *mean = ls_in_f32(args, 3), *rstd = ls_in_f32(args, 4);
+  const float *gamma = ls_in_f32(args, 2), *rstd = ls_in_f32(args, 4);
   const float *weight = ls_in_f32(args, 5), *back = ls_in_f32(args, 6);
   int64_t c = channels_of(x), each = ls_shape_count(x) / c / x->dim[0];
-  double count = *ls_in_f32(args, 7);
+  double count = *(const double *)args->in[7].data;
   for (int64_t e = 0; e < ls_shape_count(x); e++) {
     int64_t k = e % c;
-    double h = ((double)ls_in_f32(args, 1)[e] - mean[k]) * rstd[k];
+    double h = (ls_in_f32(args, 1)[e] - mean_of(&args->in[3], k)) * rstd[k];
     double dx =
         (double)gamma[k] * rstd[k] * (ls_in_f32(args, 0)[e] - back[k] / count - h * (back[c + k] / count));
     ls_out_f32(args, 0)[e] = weight[e / c / each] > 0 ? (float)dx : 0;
@@ -275,8 +302,9 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
 #define X(...)   LS_CASE_F32(-1, 1, __VA_ARGS__)
 #define POS(n)   LS_CASE_F32(0.5, 1.5, n)
 #define PART(n)  LS_CASE_F32(-1, 1, n) /* weights: about half of the samples are padding */
-#define COUNT(c) LS_CASE_F32(9, 10, 1 + 2 * (c))
-#define NONE(c)  LS_CASE_F32(0, 0, 1 + 2 * (c))
+#define COUNT(c) LS_CASE_F64(9, 10, 1 + 2 * (c))
+#define NONE(c)  LS_CASE_F64(0, 0, 1 + 2 * (c))
+#define FAR(...) LS_CASE_F32(9999, 10001, __VA_ARGS__)
 static const ls_op_case_t sums_cases[] = {
     {"one", 3, {X(1, 1), POS(1), X(1)}, {{0}}, 2e-6, 0},
     {"odd", 3, {X(5, 7), PART(5), X(7)}, {{0}}, 2e-6, 0},
@@ -291,13 +319,17 @@ static const ls_op_case_t sums_cases[] = {
      2e-5,
      0},
     {"many", 3, {X(9, 15, 14, 35), PART(9), X(35)}, {{0}}, 2e-5, 0},
+    {"far from the shift", 3, {FAR(9, 30, 7), PART(9), X(7)}, {{0}}, 2e-11, 0},
+    {"far from the shift, vectors", 3, {FAR(7, 40, 72), PART(7), X(72)}, {{0}}, 2e-11, 0},
 };
-static const ls_op_case_t ranks_cases[] = {
-    {"one", 1, {X(1)}, {{0}}, 0, 0}, {"odd", 1, {X(37)}, {{0}}, 0, 0}, {"many", 1, {X(4099)}, {{0}}, 0, 0}};
+static const ls_op_case_t ranks_cases[] = {{"one", 1, {X(1)}, {{0}}, 0, 0},
+                                           {"odd", 1, {COUNT(18)}, {{0}}, 0, 0},
+                                           {"many", 1, {X(4099)}, {{0}}, 0, 0}};
 static const ls_op_case_t moments_cases[] = {
     {"one", 2, {COUNT(1), X(1)}, {.f = {1e-5}}, 2e-6, 0},
     {"odd", 2, {COUNT(7), X(7)}, {.f = {1e-5}}, 2e-6, 0},
     {"beyond a vector", 2, {COUNT(67), X(67)}, {.f = {0.5}}, 2e-6, 0},
+    {"far from zero", 2, {COUNT(7), FAR(7)}, {.f = {1e-5}}, 1e-7, 0},
     {"nothing counts", 2, {NONE(5), X(5)}, {.f = {1e-5}}, 2e-6, 0},
 };
 static const ls_op_case_t track_cases[] = {
@@ -315,6 +347,8 @@ static const ls_op_case_t apply_cases[] = {
     {"one", 5, {X(1, 1), X(1), POS(1), X(1), X(1)}, {{0}}, 2e-6, 3e-3},
     {"odd", 5, {X(5, 7), X(7), POS(7), X(7), X(7)}, {{0}}, 2e-6, 3e-3},
     {"images", 5, {X(2, 3, 4, 5), X(5), POS(5), X(5), X(5)}, {{0}}, 2e-6, 5e-3},
+    {"a mean of two numbers", 5, {X(5, 7), X(2, 7), POS(7), X(7), X(7)}, {{0}}, 2e-6, 0},
+    {"a mean of two numbers, vectors", 5, {X(3, 9, 24), X(2, 24), POS(24), X(24), X(24)}, {{0}}, 3e-6, 0},
     {"vectors", 5, {X(3, 9, 11, 24), X(24), POS(24), X(24), X(24)}, {{0}}, 3e-6, 0},
     {"many", 5, {X(9, 15, 14, 35), X(35), POS(35), X(35), X(35)}, {{0}}, 3e-6, 0},
 };
@@ -323,11 +357,24 @@ static const ls_op_case_t back_cases[] = {
     {"odd", 5, {X(5, 7), X(5, 7), X(7), POS(7), PART(5)}, {{0}}, 2e-6, 0},
     {"images", 5, {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), POS(5), PART(5)}, {{0}}, 5e-6, 0},
     {"vectors", 5, {X(7, 9, 11, 24), X(7, 9, 11, 24), X(24), POS(24), PART(7)}, {{0}}, 2e-5, 0},
+    {"a mean of two numbers", 5, {X(5, 7), X(5, 7), X(2, 7), POS(7), PART(5)}, {{0}}, 2e-6, 0},
+    {"a mean of two numbers, vectors",
+     5,
+     {X(7, 99, 24), X(7, 99, 24), X(2, 24), POS(24), PART(7)},
+     {{0}},
+     2e-5,
+     0},
     {"many", 5, {X(9, 15, 14, 35), X(9, 15, 14, 35), X(35), POS(35), PART(9)}, {{0}}, 2e-5, 0},
 };
 static const ls_op_case_t dx_cases[] = {
     {"one", 8, {X(1, 1), X(1, 1), X(1), X(1), POS(1), POS(1), X(2), COUNT(1)}, {{0}}, 2e-6, 0},
     {"odd", 8, {X(5, 7), X(5, 7), X(7), X(7), POS(7), PART(5), X(14), COUNT(7)}, {{0}}, 2e-6, 0},
+    {"a mean of two numbers",
+     8,
+     {X(5, 7), X(5, 7), X(7), X(2, 7), POS(7), PART(5), X(14), COUNT(7)},
+     {{0}},
+     2e-6,
+     0},
     {"images",
      8,
      {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), X(5), POS(5), PART(5), X(10), COUNT(5)},

@@ -8,6 +8,7 @@
  *                     what bn_back_sums makes of dz
  *   bn_act_dx         (dy, x, gamma, mean, rstd, weight, sums over the ranks (2c), count, beta) -> dx
  * All have the bits of the ops that they stand for. */
+#include "device/mean.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
@@ -34,7 +35,9 @@ typedef struct {
   double mean, rstd, gamma, beta;
 } channel_t;
 static channel_t channel(const ls_kernel_args_t *args, const int input[4], int64_t c) {
-  return (channel_t){ls_in_f32(args, input[0])[c], ls_in_f32(args, input[1])[c], ls_in_f32(args, input[2])[c],
+  const float *rest = ls_mean_rest(&args->in[input[0]]);
+  return (channel_t){(double)ls_in_f32(args, input[0])[c] + (rest ? rest[c] : 0),
+                     ls_in_f32(args, input[1])[c], ls_in_f32(args, input[2])[c],
                      ls_in_f32(args, input[3])[c]};
 }
 
@@ -55,7 +58,7 @@ static ls_status_t add_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_sh
 static ls_status_t act_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   static const int inputs[] = {1, 2, 3, 4};
-  int64_t c = ls_shape_count(ls_in_shape(args, 1));
+  int64_t c = ls_shape_count(ls_in_shape(args, 2));
   for (int64_t e = 0; e < ls_shape_count(ls_in_shape(args, 0)); e++) {
     const channel_t k = channel(args, inputs, e % c);
     float z = norm(&k, ls_in_f32(args, 0)[e]);
@@ -69,7 +72,7 @@ static ls_status_t sums_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
   ls_status_t status = check_function(ctx, "bn_act_back_sums", attrs);
   if (!status) status = ls_op_bn_back_sums.shape(ctx, attrs, in, out);
   for (int i = 5; i < 7 && !status; i++)
-    status = ls_rule_equal(ctx, "bn_act_back_sums", "a channel's input", &in[i], "the mean", &in[2]);
+    status = ls_rule_equal(ctx, "bn_act_back_sums", "a channel's input", &in[i], "rstd", &in[3]);
   return status;
 }
 
@@ -77,7 +80,7 @@ static ls_status_t sums_forward(ls_stream_t *stream, const ls_kernel_args_t *arg
   (void)stream;
   static const int inputs[] = {2, 3, 5, 6};
   const ls_shape_t *x = ls_in_shape(args, 1);
-  int64_t c = ls_shape_count(ls_in_shape(args, 2)), rows = ls_shape_count(x) / c, each = rows / x->dim[0];
+  int64_t c = ls_shape_count(ls_in_shape(args, 3)), rows = ls_shape_count(x) / c, each = rows / x->dim[0];
   for (int64_t n = 0; n < c; n++) {
     const channel_t k = channel(args, inputs, n);
     double s1 = 0, s2 = 0;
@@ -124,7 +127,7 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   static const int inputs[] = {3, 4, 2, 8};
   const ls_shape_t *x = ls_in_shape(args, 1);
   int64_t c = ls_shape_count(ls_in_shape(args, 2)), each = ls_shape_count(x) / c / x->dim[0];
-  double count = *ls_in_f32(args, 7);
+  double count = *(const double *)args->in[7].data;
   for (int64_t e = 0; e < ls_shape_count(x); e++) {
     const channel_t k = channel(args, inputs, e % c);
     float v = ls_in_f32(args, 1)[e], g = gradient(args->attrs->i[0], ls_in_f32(args, 0)[e], norm(&k, v));
@@ -138,14 +141,14 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
 #define X(...)   LS_CASE_F32(-1, 1, __VA_ARGS__)
 #define POS(n)   LS_CASE_F32(0.5, 1.5, n)
 #define PART(n)  LS_CASE_F32(-1, 1, n) /* weights: about half of the samples are padding */
-#define COUNT(c) LS_CASE_F32(9, 10, 1 + 2 * (c))
+#define COUNT(c) LS_CASE_F64(9, 10, 1 + 2 * (c))
 #define ACT_CASE(label, which, c, ...)                                                                       \
-  { label, 5, {X(__VA_ARGS__, c), X(c), POS(c), X(c), X(c)}, {.i = {which}}, 3e-6, 0 }
+  { label, 5, {X(__VA_ARGS__, c), X(2, c), POS(c), X(c), X(c)}, {.i = {which}}, 3e-6, 0 }
 #define ADD_CASE(label, which, c, ...)                                                                       \
-  { label, 6, {X(__VA_ARGS__, c), X(c), POS(c), X(c), X(c), X(__VA_ARGS__, c)}, {.i = {which}}, 3e-6, 0 }
+  { label, 6, {X(__VA_ARGS__, c), X(2, c), POS(c), X(c), X(c), X(__VA_ARGS__, c)}, {.i = {which}}, 3e-6, 0 }
 #define SUMS_CASE(label, which, n, c, ...)                                                                   \
   {                                                                                                          \
-    label, 7, {X(n, __VA_ARGS__, c), X(n, __VA_ARGS__, c), X(c), POS(c), PART(n), X(c), X(c)},               \
+    label, 7, {X(n, __VA_ARGS__, c), X(n, __VA_ARGS__, c), X(2, c), POS(c), PART(n), X(c), X(c)},            \
         {.i = {which}}, 2e-5, 0                                                                              \
   }
 #define BACK_CASE(label, n, c, ...)                                                                          \
@@ -155,7 +158,7 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
          X(n, __VA_ARGS__, c),                                                                               \
          X(n, __VA_ARGS__, c),                                                                               \
          X(n, __VA_ARGS__, c),                                                                               \
-         X(c),                                                                                               \
+         X(2, c),                                                                                            \
          POS(c),                                                                                             \
          PART(n)},                                                                                           \
         {{0}}, 2e-5, 0                                                                                       \
@@ -165,7 +168,7 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
     label, 9, {X(n, __VA_ARGS__, c),                                                                         \
                X(n, __VA_ARGS__, c),                                                                         \
                X(c),                                                                                         \
-               X(c),                                                                                         \
+               X(2, c),                                                                                      \
                POS(c),                                                                                       \
                PART(n),                                                                                      \
                X(2 * (c)),                                                                                   \

@@ -59,6 +59,8 @@ ls_status_t ls_rule_step(ls_ctx_t *ctx, const char *op, const ls_shape_t *shape)
   }
 #define LS_CASE_F32(lo_, hi_, ...)                                                                           \
   { .shape = LS_CASE_SHAPE(LS_F32, __VA_ARGS__), .fill = LS_FILL_UNIFORM, .lo = (lo_), .hi = (hi_) }
+#define LS_CASE_F64(lo_, hi_, ...)                                                                           \
+  { .shape = LS_CASE_SHAPE(LS_F64, __VA_ARGS__), .fill = LS_FILL_UNIFORM, .lo = (lo_), .hi = (hi_) }
 #define LS_CASE_WEIGHT(n)                                                                                    \
   { .shape = LS_CASE_SHAPE(LS_F32, n), .fill = LS_FILL_POSITIVE, .lo = 0.5f, .hi = 1.5f }
 #define LS_CASE_CLASS(n, classes)                                                                            \
