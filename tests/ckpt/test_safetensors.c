@@ -29,6 +29,19 @@ static void writes_the_exact_bytes(void **state) {
   ls_free(bytes);
 }
 
+/* A header's length begins like other files now and then: 640 like a pickle, 0x685a42 like bzip2. It counts where it can be one. */
+static void a_length_that_looks_like_another_file(void **state) {
+  fixture_t *f = *state;
+  static const uint64_t lengths[] = {640, 1152, 1408, 0x685a42, 0xffd8ff};
+  size_t json_bytes;
+  for (int i = 0; i < LS_COUNT(lengths); i++) {
+    assert_int_equal(ls_safetensors_length(f->ctx, "w", &lengths[i], lengths[i] + 8, &json_bytes), LS_OK);
+    assert_int_equal(json_bytes, lengths[i]);
+    assert_int_equal(ls_safetensors_length(f->ctx, "w", &lengths[i], lengths[i] + 7, &json_bytes),
+                     LS_ERR_CORRUPT);
+  }
+}
+
 static void reads_back_what_was_written(void **state) {
   fixture_t *f = *state;
   state_t s;
@@ -295,6 +308,7 @@ static void survives_every_failed_allocation_of_the_json_library(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(writes_the_exact_bytes),
+      cmocka_unit_test(a_length_that_looks_like_another_file),
       cmocka_unit_test(reads_back_what_was_written),
       cmocka_unit_test(stores_types_of_sixteen_bits),
       cmocka_unit_test(writes_a_file_without_tensors),

@@ -325,6 +325,32 @@ FILES(npy_classes_from_1, npy_classes((const int32_t[]){1, 3, 2, 3}, HEADER("<i4
 FILES(npy_padding, uint16_t x[4] = {0, 1, 2, 3}; int32_t y[4] = {0, -100, 2, 1};
       put_npy("x.npy", HEADER("<u2", "False", "(2, 2)"), x, 8);
       put_npy("y.npy", HEADER("<i4", "False", "(2, 2)"), y, 16))
+FILES(csv_parquet, put("d.csv", "PAR1\25\4\25\100 and more", 17))
+/* A zip's first local header, whose member has this name. */
+static void put_zip(const char *file, const char *member) {
+  char bytes[128] = "PK\3\4\24\0\0\0\10\10";
+  bytes[26] = (char)strlen(member);
+  memcpy(bytes + 30, member, strlen(member));
+  put(file, bytes, sizeof bytes);
+}
+FILES(csv_workbook, put_zip("d.csv", "[Content_Types].xml"))
+FILES(weights_of_torch, put_text("d.csv", GOOD); put_zip("w.pth", "archive/data.pkl"))
+FILES(weights_pickled, put_text("d.csv", GOOD); put("w.pth", "\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", 17))
+static const char webp[] = "RIFF\x24\0\0\0WEBPVP8 ";
+static void images_many_bad(void) {
+  images_good();
+  put_picture("d", "cat", "2.png", 20);
+  put("d/dog/2.png", webp, sizeof webp);
+  put_text("d/dog/3.jpg", "");
+}
+static void images_too_many_bad(void) {
+  images_good();
+  for (int i = 0; i < 40; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "b%d.png", i);
+    put_picture("d", "cat", name, 20);
+  }
+}
 FILES(csv_dates, put_text("d.csv", "when,b,y\n2024-01-31,1,2\n2024-02-30,3,4\n"))
 FILES(csv_labels, put_text("d.csv", "a,y\n1,oak\n2,elm\n"); put_text("v.csv", "a,y\n1,elm\n2,pine\n"))
 
@@ -669,6 +695,29 @@ const row_t rows_data[] = {
      .expect = {"y.npy: row 0 (from 0): class -100, but",
                 "; if this is padding, model.ignore: -100 leaves it out\n"}},
     {"npy: classes of padding, left out", OK, "check c.yaml --set model.ignore=-100", TOKENS, npy_padding},
+    {"csv: a Parquet file", DATA, .config = CSV, .files = csv_parquet,
+     .expect = {"d.csv: this is a Parquet file, not CSV: write a CSV file of it (pandas: to_csv(FILE, "
+                "index=False))"}},
+    {"csv: a workbook", DATA, .config = CSV, .files = csv_workbook,
+     .expect = {"d.csv: this is an Excel workbook (.xlsx), not CSV"}, .lacks = "there is no column"},
+    {"weights: a file of PyTorch", CHECKPOINT, "check c.yaml --set model.weights=w.pth", CSV,
+     weights_of_torch,
+     .expect = {"w.pth: not a safetensors file, but a zip archive, as .pth, .npz and .xlsx are: "
+                "safetensors.torch.save_file(model.state_dict(), \"FILE\") writes one"}},
+    {"weights: an older file of PyTorch", CHECKPOINT, "check c.yaml --set model.weights=w.pth", CSV,
+     weights_pickled,
+     .expect = {"w.pth: not a safetensors file, but a pickle of Python, as older .pth and .pt files are"}},
+    {"images: all bad ones, decoded once", DATA, .config = IMAGES, .files = images_many_bad,
+     .expect = {"d/cat/2.png: offset ",
+                "d/dog/2.png: offset 0: neither a PNG nor a JPEG file, but a WebP picture: save it as PNG",
+                "d/dog/3.jpg: the file is empty"}},
+    {"images: too many bad ones", DATA, .config = IMAGES, .files = images_too_many_bad,
+     .expect = {"damaged or cut PNG data",
+                "10 pictures cannot be read; those behind them were not looked at"}},
+    {"csv without a path, among other errors", CONFIG,
+     .config = "model: {input: [2], loss: mae, layers: [{dense: {units: 1}}]}\ndata: {kind: csv}\n",
+     .expect = {"the mean absolute error is `l1`", "data.path is needed with data.kind: csv",
+                "data.target is needed"}},
     {"csv: a date that is none", DATA, "check c.yaml --set data.columns=[when.day,b]", CSV, csv_dates,
      .expect = {"d.csv:3:1: column 'when': '2024-02-30' is no date: YYYY-MM-DD was expected"}},
     {"dates of arrays", CONFIG, "check c.yaml --set data.dates=parts", NPY, npy_good,

@@ -3,6 +3,8 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/store.h"
 
+#include "base/magic.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +180,14 @@ ls_status_t ls_safetensors_length(ls_ctx_t *ctx, const char *name, const void *f
     return ls_fail(ctx, LS_ERR_CORRUPT, "%s: %llu bytes are too few for a safetensors file", name,
                    (unsigned long long)file_bytes);
   memcpy(&length, first, sizeof length);
+  const bool possible = length <= HEADER_MAX_BYTES && length <= file_bytes - sizeof length;
+  const char *other =
+      possible ? NULL : ls_magic_text(first, sizeof length); /* a length may look like anything */
+  if (other)
+    return ls_fail(ctx, LS_ERR_CORRUPT,
+                   "%s: not a safetensors file, but %s: safetensors.torch.save_file(model.state_dict(), "
+                   "\"FILE\") writes one",
+                   name, other);
   if (length > HEADER_MAX_BYTES)
     return ls_fail(ctx, LS_ERR_CORRUPT,
                    "%s: not a safetensors file: it does not begin with the length of a header", name);

@@ -306,7 +306,7 @@ static bool is_given(const ls_data_config_t *c, const char *key) {
 }
 
 /* Reports every error; the first gives the status. */
-static ls_status_t check_keys(ls_ctx_t *ctx, const ls_data_config_t *c) {
+ls_status_t ls_data_keys_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
   ls_status_t first = LS_OK, status;
   const char *kind = kinds[c->kind];
   for (int i = 0; i < LS_COUNT(keys); i++, first = first != LS_OK ? first : status) {
@@ -334,7 +334,7 @@ ls_status_t ls_data_config_check(ls_ctx_t *ctx, const ls_data_config_t *c) {
         ctx, LS_ERR_CONFIG,
         "data.delimiter is \"%s\": one character that is no part of a number was expected, tab or auto",
         LS_SHOWN(c->delimiter));
-  ls_status_t status = check_keys(ctx, c);
+  ls_status_t status = ls_data_keys_check(ctx, c);
   if (status != LS_OK) return status;
   if (c->missing != LS_MISSING_ERROR && !c->normalize)
     return ls_fail(

@@ -3,6 +3,8 @@
  * file. */
 #include "data/csv_scan.h"
 
+#include "base/magic.h"
+
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,6 +59,11 @@ ls_status_t ls_csv_scan_begin(ls_ctx_t *ctx, const char *name, const char *text,
                               ls_csv_scan_t *scan) {
   if (size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
     return ls_fail(ctx, LS_ERR_DATA, "%s: the text is UTF-16: save it as UTF-8", name);
+  const char *other = ls_magic_text(text, size);
+  if (other)
+    return ls_fail(ctx, LS_ERR_DATA,
+                   "%s: this is %s, not CSV: write a CSV file of it (pandas: to_csv(FILE, index=False))",
+                   name, other);
   size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
   const char *begin = text + mark;
   *scan = (ls_csv_scan_t){ctx, name, begin, text + size, 1, begin, delimiter, 0};

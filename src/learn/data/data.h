@@ -231,6 +231,8 @@ static inline double ls_input_sample_ns(const ls_input_times_t *t) {
              ? (double)(t->read_ns + t->decode_ns + t->augment_ns + t->copy_ns) / (double)t->samples
              : 0;
 }
+/* Whether the given keys belong to the kind, and those that it needs are there. Every error is reported. LS_ERR_CONFIG. */
+ls_status_t ls_data_keys_check(ls_ctx_t *ctx, const ls_data_config_t *config);
 /* Holds out nothing, neither a part of the samples nor files. */
 void ls_data_config_all(ls_data_config_t *config);
 

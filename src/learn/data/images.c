@@ -141,13 +141,12 @@ static void decode_some(void *arg, int thread, int threads) {
   decoding_t *d = arg;
   (void)threads;
   size_t bytes = ls_shape_bytes(&d->dataset->sample.x);
-  int most = d->kept ? 1 : FAULTS_SHOWN;
-  for (int64_t i; atomic_load(&d->faults) < most && (i = atomic_fetch_add(&d->next, 1)) < d->count;) {
+  for (int64_t i; atomic_load(&d->faults) < FAULTS_SHOWN && (i = atomic_fetch_add(&d->next, 1)) < d->count;) {
     ls_status_t status = ls_images_put(d->dataset, d->row ? d->row[i] : d->first + i, false, 0, 0,
                                        &d->work[thread], d->to + (size_t)(d->kept ? i : thread) * bytes);
     if (status == LS_OK) continue;
     atomic_store(&d->status, (int)status);
-    atomic_fetch_add(&d->faults, 1);
+    atomic_fetch_add(&d->faults, status == LS_ERR_MEMORY ? FAULTS_SHOWN : 1);
   }
 }
 
@@ -163,6 +162,8 @@ ls_status_t ls_images_decode(ls_ctx_t *ctx, const ls_dataset_t *dataset, const i
   if (status == LS_OK) {
     ls_pool_run(pool, decode_some, &d);
     status = (ls_status_t)atomic_load(&d.status);
+    if (status != LS_OK && status != LS_ERR_MEMORY && atomic_load(&d.next) < count)
+      ls_fail(ctx, status, "%d pictures cannot be read; those behind them were not looked at", FAULTS_SHOWN);
   }
   ls_pool_destroy(pool);
   for (int i = 0; d.work && i < threads; i++)

@@ -3,6 +3,8 @@
  * purpose, because programs write it. Source: "The NPY format", numpy.lib.format. */
 #include "data/elements.h"
 
+#include "base/magic.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -174,8 +176,10 @@ ls_status_t ls_npy_header(ls_ctx_t *ctx, const char *name, const void *bytes, si
                           size_t *offset) {
   static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   const unsigned char *b = bytes;
+  const char *other = ls_magic_text(bytes, size);
   if (size < PREFIX_BYTES || memcmp(b, magic, sizeof magic) != 0)
-    return ls_fail(ctx, LS_ERR_DATA, "%s: not a .npy file", name);
+    return ls_fail(ctx, LS_ERR_DATA, "%s: not a .npy file%s%s%s", name, other ? ", but " : "",
+                   other ? other : "", other ? ": numpy.save(FILE, array) writes one" : "");
   int major = b[6], minor = b[7];
   if (major < 1 || major > 3 || minor != 0)
     return ls_fail(ctx, LS_ERR_DATA, "%s: offset 6: .npy version %d.%d; 1.0, 2.0 and 3.0 are supported", name,

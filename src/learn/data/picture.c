@@ -1,6 +1,8 @@
 /* Pictures of either format, in the channels that a model takes. */
 #include "data/picture.h"
 
+#include "base/magic.h"
+
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -92,8 +94,10 @@ ls_status_t ls_picture_decode(ls_ctx_t *ctx, const char *name, const void *bytes
   ls_picture_t p;
   int format = format_of(bytes, size);
   if (size == 0) return ls_fail(ctx, LS_ERR_DATA, "%s: the file is empty, a picture was expected", name);
+  const char *other = format == LS_COUNT(formats) ? ls_magic_text(bytes, size) : NULL;
   if (format == LS_COUNT(formats))
-    return ls_fail(ctx, LS_ERR_DATA, "%s: offset 0: neither a PNG nor a JPEG file", name);
+    return ls_fail(ctx, LS_ERR_DATA, "%s: offset 0: neither a PNG nor a JPEG file%s%s%s", name,
+                   other ? ", but " : "", other ? other : "", other ? ": save it as PNG" : "");
   ls_status_t status = formats[format].decode(ctx, name, bytes, size, room, &p);
   if (status == LS_OK) status = ls_picture_channels(ctx, channels, room, &p);
   if (status == LS_OK) *picture = p;

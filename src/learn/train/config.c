@@ -64,8 +64,9 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   ls_status_t status = ls_option_parse(ctx, arena, &top, root, top_keys, &unused);
   status =
       ls_config_first(status, ls_model_parse(ctx, arena, needed(doc, "model", &nothing), &config->model));
-  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_data_section,
-                                                   needed(doc, "data", &nothing), NULL, &config->data));
+  const ls_status_t data =
+      ls_option_parse(ctx, arena, &ls_data_section, needed(doc, "data", &nothing), NULL, &config->data);
+  status = ls_config_first(status, data);
   status = ls_config_first(
       status, ls_option_parse(ctx, arena, &ls_train_section, train, train_nested, &config->train));
   status =
@@ -94,7 +95,8 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
                                               NULL, &config->supervise_ranks));
   const ls_doc_node_t *dir = ls_doc_get(ls_doc_get(train, "checkpoint"), "dir");
   if (dir) config->checkpoint.dir_place = dir->place;
-  if (status == LS_OK) status = ls_config_check(ctx, doc, config);
+  if (status == LS_OK) return ls_config_check(ctx, doc, config);
+  if (data == LS_OK) ls_data_keys_check(ctx, &config->data); /* with the other errors, not after them */
   return status;
 }
 
