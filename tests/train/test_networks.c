@@ -6,6 +6,7 @@
 #include "draw_network.h"
 #include "sim_world.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -171,11 +172,13 @@ int main(int argc, char **argv) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   setvbuf(stdout, NULL, _IOLBF, 0); /* a crash does not take the last lines along */
   const ls_status_t status = ls_backend_find(ctx, backend, &found);
+  const int devices = status || found->host_processors ? INT_MAX : found->device->count(ctx);
   if (status) printf("skipped: no backend %s here: %s\n", backend, ls_ctx_error(ctx));
   ls_ctx_destroy(ctx);
   if (status) return status == LS_ERR_UNSUPPORTED ? SKIP : 1;
   for (int k = 0; k < count; k++) {
     network_draw(from + (uint64_t)k, &network);
+    if (network.ranks > devices) network.ranks = devices; /* a rank has a GPU of its own */
     if (!check(backend, from + (uint64_t)k, &network, &tally) || count == 1)
       printf("# %d ranks, %d threads\n%s", network.ranks, network.threads, network.text);
     network_release(&network);
