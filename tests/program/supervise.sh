@@ -6,6 +6,8 @@ set -eu
 # a segmentation fault is one for the supervisor, too
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" TSAN_OPTIONS="${TSAN_OPTIONS:-}:handle_segv=0"
 command -v mpirun >/dev/null 2>&1 || { echo "skipped: no mpirun"; exit 77; }
+mkdir "$work/tmp"
+export TMPDIR="$work/tmp"
 steps=1200
 cat >"$work/c.yaml" <<Y
 model: {input: [30], loss: mse, layers: [{dense: {units: 64, activation: relu, dropout: 0.2}}, {dense: {units: 4}}]}
@@ -224,6 +226,10 @@ want=$calm
 faulty interrupt interrupt 0 $endless
 given_up interrupt 130 'interrupted after'
 [ "$(of "$work/interrupt/monitor/supervise.json" exit_code)" = 130 ] || fail "interrupted: $(cat "$work/interrupt/monitor/supervise.json")"
+
+# what_a_killed_mpirun_leaves: Open MPI's session directories stayed in TMPDIR
+left=$(find "$TMPDIR" -mindepth 1)
+[ -z "$left" ] || fail "left in TMPDIR: $left"
 
 # where it must stop
 supervised diverges --set train.optimizer.name=sgd --set train.optimizer.lr=1e6

@@ -206,6 +206,10 @@ const char *ls_hosts_environment(const ls_hosts_t *h) {
   return h->environment;
 }
 
+const char *ls_hosts_page_dir(const ls_hosts_t *h) {
+  return h->page_dir;
+}
+
 int ls_hosts_fd(const ls_hosts_t *h) {
   return ls_listener_epoll(h->listener);
 }
@@ -458,8 +462,4 @@ void ls_hosts_end(ls_hosts_t *h) {
     }
     close_host(host);
   }
-}
-
-void ls_hosts_remove_page(const ls_hosts_t *h) {
-  if (h->spec->here) ls_dir_remove(NULL, h->page_dir);
 }

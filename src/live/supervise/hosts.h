@@ -20,7 +20,9 @@ void ls_hosts_close(ls_hosts_t *hosts); /* NULL is allowed */
 ls_status_t ls_hosts_begin(ls_hosts_t *hosts, const ls_places_t *places, ls_page_t *page, ls_rings_t *rings);
 /* "LOCKSTEP_PAGE=DIR", for the environment of this life's ranks. */
 const char *ls_hosts_environment(const ls_hosts_t *hosts);
-int ls_hosts_fd(const ls_hosts_t *hosts); /* readable when there is something to receive */
+const char *
+ls_hosts_page_dir(const ls_hosts_t *hosts); /* DIR: on each host its agent makes it, and removes it */
+int ls_hosts_fd(const ls_hosts_t *hosts);   /* readable when there is something to receive */
 /* Receives what has arrived, sends heartbeats when they are due, and notices hosts that are silent for too long. */
 void ls_hosts_serve(ls_hosts_t *hosts, int64_t now_ns);
 bool ls_hosts_ready(ls_hosts_t *hosts); /* all of this life: its ranks may start */
@@ -41,7 +43,5 @@ void ls_hosts_abort_collectives(const ls_hosts_t *hosts); /* in which devices wa
 /* Ends what is left of the ranks on every host, and the agents. A host that does not confirm it within
  * supervise.host_s is lost. */
 void ls_hosts_end(ls_hosts_t *hosts);
-/* Once the agent of this host is gone: removes the page that it may have left. */
-void ls_hosts_remove_page(const ls_hosts_t *hosts);
 
 #endif

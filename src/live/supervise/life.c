@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "supervise/evidence.h"
 #include "supervise/segments.h"
+#include "supervise/session.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -41,7 +42,8 @@ typedef struct {
   ls_end_t seen;
   int64_t dead_ns, stop_asked_ns, forced_ns; /* first unexpected end; when it was asked to end, and forced */
   ls_segments_t segments;                    /* of the ranks on this host */
-  char line[LINE_BYTES];                     /* of stderr, as far as it has come */
+  ls_session_t session;
+  char line[LINE_BYTES]; /* of stderr, as far as it has come */
   int line_bytes;
 } life_t;
 
@@ -62,7 +64,12 @@ static bool is_rank(const life_t *l) {
 }
 
 static ls_status_t start(life_t *l) {
-  const char *const environment[] = {l->hosts ? ls_hosts_environment(l->hosts) : NULL, NULL};
+  const char *environment[LS_SESSION_VARIABLES + 2] = {NULL};
+  int n = 0;
+  if (l->hosts) environment[n++] = ls_hosts_environment(l->hosts);
+  if (!l->hosts && !is_rank(l)) ls_session_open(l->spec->dir, &l->session);
+  for (int i = 0; i < LS_SESSION_VARIABLES; i++)
+    if (l->session.variable[i][0]) environment[n++] = l->session.variable[i];
   const ls_child_spec_t child = {
       .argv = l->spec->command(l->spec->user, l->again, l->places, l->past_step),
       .self = true,
@@ -326,7 +333,8 @@ static void finish(life_t *l, bool known) {
   if (l->child) ls_child_wait(l->child, &ended);
   if (l->hosts) ls_hosts_end(l->hosts);
   ls_child_end_below();
-  if (l->hosts) ls_hosts_remove_page(l->hosts); /* an agent that was on its way could make it until now */
+  ls_session_remove(
+      &l->session); /* of several hosts: the page's folder, which agents make that come late, and mpirun here */
   ls_segments_remove(&l->segments);
   l->seen.signal = ended.signal;
   l->seen.code = ended.code;
@@ -396,6 +404,7 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
   if (status == LS_OK && ls_rings_create(ctx, spec->dir, ranks, &l.rings) != LS_OK)
     l.rings = NULL; /* a warning says so */
   if (status == LS_OK) status = hosts ? ls_hosts_begin(hosts, places, page, l.rings) : start(&l);
+  if (hosts && status == LS_OK) ls_session_at(ls_hosts_page_dir(hosts), &l.session);
   if (hosts && l.poll) l.poll[HOSTS].fd = ls_hosts_fd(hosts);
   if (status == LS_OK) finish(&l, watch(&l, &status));
   if (hosts && l.poll) l.poll[HOSTS].fd = -1;
