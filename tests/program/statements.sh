@@ -19,7 +19,7 @@ sum=$(sed -n '/^  "step_parts_us": {/,/}/s/^ *"[a-z_]*": \([^,]*\),\{0,1\}$/\1/p
 awk -v a="$sum" -v b="$mean" 'BEGIN { d = a - b; exit !(b > 0 && d < 0.01 && d > -0.01) }' ||
   fail "parts add up to $sum us, the mean step is $mean us: $(cat "$work/train.json")"
 [ "$(member "$work/train.json" step_time_us steps)" = 140 ] || fail "the warm-up counts: $(cat "$work/train.json")"
-"$program" train "$work/c.yaml" --quiet >"$work/train"
+"$program" train "$work/c.yaml" --quiet --verbose >"$work/train"
 grep -q 'time per step, mean .* (rank 0, 140 steps after the warm-up)' "$work/train" || fail "mean: $(cat "$work/train")"
 
 # the train loss did not say what it is the mean of

@@ -187,8 +187,10 @@ static ls_status_t lead(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, co
   status = check_space(ctx, dir, save);
   if (status) goto remove_dirs;
   status = save_durably(ctx, team, dir, &n, save);
-  if (status && status != LS_ERR_MOVED && !ls_ckpt_lock_holds(save->lock))
+  if (status && status != LS_ERR_MOVED && !ls_ckpt_lock_holds(save->lock)) {
     ls_log(ctx, LS_LOG_WARN, "%s: the directory was moved, or its lock was removed, during the save", dir);
+    status = LS_ERR_MOVED; /* whatever call was the first to miss it */
+  }
   if (!status) status = ls_ckpt_lock_check(ctx, save->lock);
   if (status) goto remove_dirs;
   ls_ckpt_retain(ctx, dir, save, keep);
