@@ -6,19 +6,27 @@
 #   CI=true    warnings are errors, and packages of single tests are installed too
 #   PACKAGES=  more packages, such as clang,libomp-dev (with CC=clang in COMMAND)
 #   MIRROR=    instead of the distribution's own archive      LOG=   instead of $TMPDIR/bare-SUITE.log
-#   KEYRING=   a file of keys to verify the archive's signatures: on Debian, noble needs that of ubuntu-keyring
+#   KEYRING=   a file of keys to verify the archive's signatures, instead of the distribution's own (its package NAME-keyring)
+# Exit code 77, with one line, where no system can be made: no root, no mmdebstrap, no namespaces, or no archive that answers.
 set -eu
 suite=${1:?usage: scripts/bare_debian.sh SUITE [COMMAND]}
 command=${2:-make demo && make test}
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 case $suite in
-noble) mirror=http://archive.ubuntu.com/ubuntu sections="main universe" ;;
-*) mirror=http://deb.debian.org/debian sections=main ;;
+noble) distribution=ubuntu mirror=http://archive.ubuntu.com/ubuntu sections="main universe" ;;
+*) distribution=debian mirror=http://deb.debian.org/debian sections=main ;;
 esac
 mirror=${MIRROR:-$mirror}
 log=${LOG:-${TMPDIR:-/tmp}/bare-$suite.log}
-[ "$(id -u)" = 0 ] || { echo "bare_debian: root makes the system" >&2 && exit 1; }
-command -v mmdebstrap >/dev/null || { echo "bare_debian: mmdebstrap is missing: apt-get install mmdebstrap" >&2 && exit 1; }
+keyring=${KEYRING:-/usr/share/keyrings/$distribution-archive-keyring.gpg}
+cannot() {
+  echo "bare_debian: $suite was not tried: $*" >&2
+  exit 77
+}
+[ "$(id -u)" = 0 ] || cannot "root makes the system"
+command -v mmdebstrap >/dev/null || cannot "mmdebstrap is missing: apt-get install mmdebstrap"
+[ -f "$keyring" ] || cannot "the archive's keys are missing: apt-get install $distribution-keyring, or set KEYRING"
+unshare --mount --propagation private true 2>/dev/null || cannot "no mount namespaces here"
 root=$(mktemp -d "${TMPDIR:-/tmp}/bare-$suite.XXXXXX")
 chmod 755 "$root"
 # The mounts below belong to a mount namespace of the system's own and end with it. It has the system as its root, not a chroot:
@@ -32,10 +40,8 @@ for file in /etc/apt/apt.conf.d/99*; do
 done
 # shellcheck disable=SC2086 # a list of options
 mmdebstrap --variant=minbase --mode=root $settings --include="apt,git,make,ca-certificates${PACKAGES:+,$PACKAGES}" "$suite" \
-  ${KEYRING:+"--keyring=$KEYRING"} "$root" "deb $mirror $suite $sections" "deb $mirror $suite-updates $sections" >"$log" 2>&1 || {
-  tail -3 "$log" >&2
-  echo "bare_debian: no system of $suite could be made; see $log" >&2
-  exit 1
+  "--keyring=$keyring" "$root" "deb $mirror $suite $sections" "deb $mirror $suite-updates $sections" >"$log" 2>&1 || {
+  cannot "no system could be made of $mirror: $(grep '^E: ' "$log" | tail -1) (log $log)"
 }
 cp /etc/resolv.conf "$root/etc/"
 if [ -d /usr/local/share/ca-certificates ]; then

@@ -10,7 +10,8 @@ libjpeg-dev libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-de
 # faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
 optional="libdnnl-dev libmicrohttpd-dev python3"
 extras="scdoc mandoc chromium nodejs dpkg-dev file" # man pages; the tests of the HTML report and of monitor --web in a browser; the package
-services="openssh-server iproute2" # the test of several hosts; not where somebody works, because it starts a server
+services="openssh-server iproute2 mmdebstrap debian-archive-keyring ubuntu-keyring" # tests of several hosts, and of bare systems; not where
+# somebody works, because one starts a server
 
 all=0
 case ${1:-} in
