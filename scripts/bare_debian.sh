@@ -6,15 +6,15 @@
 #   CI=true    warnings are errors, and packages of single tests are installed too
 #   PACKAGES=  more packages, such as clang,libomp-dev (with CC=clang in COMMAND)
 #   MIRROR=    instead of the distribution's own archive      LOG=   instead of $TMPDIR/bare-SUITE.log
-#   KEYRING=   a file of keys to verify the archive's signatures, instead of the distribution's own (its package NAME-keyring)
+#   KEYRING=   a file of keys to verify the archive's signatures, instead of those of ubuntu-keyring or debian-archive-keyring
 # Exit code 77, with one line, where no system can be made: no root, no mmdebstrap, no namespaces, or no archive that answers.
 set -eu
 suite=${1:?usage: scripts/bare_debian.sh SUITE [COMMAND]}
 command=${2:-make demo && make test}
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 case $suite in
-noble) distribution=ubuntu mirror=http://archive.ubuntu.com/ubuntu sections="main universe" ;;
-*) distribution=debian mirror=http://deb.debian.org/debian sections=main ;;
+noble) keys=ubuntu-keyring distribution=ubuntu mirror=http://archive.ubuntu.com/ubuntu sections="main universe" ;;
+*) keys=debian-archive-keyring distribution=debian mirror=http://deb.debian.org/debian sections=main ;;
 esac
 mirror=${MIRROR:-$mirror}
 log=${LOG:-${TMPDIR:-/tmp}/bare-$suite.log}
@@ -25,7 +25,7 @@ cannot() {
 }
 [ "$(id -u)" = 0 ] || cannot "root makes the system"
 command -v mmdebstrap >/dev/null || cannot "mmdebstrap is missing: apt-get install mmdebstrap"
-[ -f "$keyring" ] || cannot "the archive's keys are missing: apt-get install $distribution-keyring, or set KEYRING"
+[ -f "$keyring" ] || cannot "the archive's keys are missing: apt-get install $keys, or set KEYRING"
 unshare --mount --propagation private true 2>/dev/null || cannot "no mount namespaces here"
 root=$(mktemp -d "${TMPDIR:-/tmp}/bare-$suite.XXXXXX")
 chmod 755 "$root"
