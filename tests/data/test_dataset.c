@@ -365,7 +365,7 @@ static void test_refuses(void **state) {
       {2, LS_ERR_CONFIG, "data.path does not go with data.kind: idx"},
       {3, LS_ERR_NOT_FOUND, "/nowhere/images"},
       {4, LS_ERR_DATA, "images has 4 samples, but"},
-      {5, LS_ERR_DATA, "2 features per sample, but the model's input is 784: set model.input to [2]"},
+      {5, LS_ERR_DATA, "2 features per sample, but the model's input is 784: set model.input to [2, 1]"},
       {6, LS_ERR_DATA, "row 2 (from 0): class 2, but the model's last layer has 2 units"},
       {7, LS_ERR_DATA,
        "1 target per sample, but the model's last layer has 3 units: give it 1, or use loss: cross"},
