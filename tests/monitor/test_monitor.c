@@ -3,6 +3,7 @@
 #include "base/capture.h"
 #include "base/file.h"
 #include "monitor/measure.h"
+#include "monitor/read.h"
 #include "monitor/sink.h"
 
 #include <arpa/inet.h>
@@ -115,6 +116,128 @@ static void a_log_goes_on_behind_a_torn_line_of_an_earlier_run(void **state) {
   }
   assert_string_equal(rest, "");
   ls_free(text);
+}
+
+/* ---- a log of several files ---- */
+
+enum { LINES_EACH = 500 };
+
+/* A line of about 1 KB for each step from `begin` on. */
+static void say_steps(ls_monitor_t *m, int begin, int count) {
+  static char wide[1000];
+  memset(wide, 'x', sizeof wide - 1);
+  for (int i = 0; i < count; i++)
+    ls_monitor_event(m, "note", json_pack("{s:i, s:s}", "step", begin + i, "wide", wide));
+}
+
+typedef struct {
+  int seen, next, gaps,
+      starts; /* steps that were seen, the one that is expected, jumps ahead, lines "start" */
+} followed_t;
+
+static void follow_steps(void *user, int rank, const json_t *line) {
+  followed_t *f = user;
+  const char *kind = json_string_value(json_object_get(line, "kind"));
+  assert_int_equal(rank, 0);
+  f->starts += !strcmp(kind, "start");
+  assert_string_not_equal(kind, "continue");
+  if (strcmp(kind, "note") != 0) return;
+  const int step = (int)json_integer_value(json_object_get(line, "step"));
+  assert_true(f->seen == 0 || step >= f->next);
+  f->gaps += f->seen > 0 && step > f->next;
+  f->next = step + 1;
+  f->seen++;
+}
+
+static int64_t log_bytes(int *files) {
+  char **names, path[2 * PATH_BYTES];
+  int count;
+  int64_t bytes = 0;
+  struct stat about;
+  *files = 0;
+  assert_int_equal(ls_dir_list(NULL, dir, &names, &count), LS_OK);
+  for (int i = 0; i < count; i++)
+    if (!strncmp(names[i], "events.jsonl", 12)) {
+      snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+      assert_int_equal(stat(path, &about), 0);
+      bytes += about.st_size;
+      ++*files;
+    }
+  ls_free(names);
+  return bytes;
+}
+
+/* The event log of a run of days had no bound. A reader who looks now and then misses no line, whatever file it is in, and one
+ * who comes late sees the newest lines and what the run began with. */
+static void a_log_of_several_files_is_bounded_and_read_as_one(void **state) {
+  (void)state;
+  const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .events_bytes = 65536, .events_files = 5};
+  ls_monitor_t *m;
+  ls_viewer_t view, late;
+  followed_t f = {0}, g = {0};
+  int64_t lines;
+  int files, said = 0;
+  assert_int_equal(ls_monitor_start(NULL, &config, &one_rank, &m), LS_OK);
+  assert_int_equal(ls_viewer_open(NULL, dir, &view), LS_OK);
+  view.seen = follow_steps;
+  view.user = &f;
+  static const int between[] = {0, 1, 10, 61, 62, 63, 64, 65, 66, 130, 200, 5};
+  for (int i = 0; i < LS_COUNT(between); i++) {
+    say_steps(m, said, between[i]);
+    said += between[i];
+    assert_int_equal(ls_viewer_update(&view, &lines), LS_OK);
+    assert_int_equal(f.seen, said);
+  }
+  assert_true(f.starts == 1 && f.gaps == 0);
+  say_steps(m, said, LINES_EACH);
+  assert_in_range(log_bytes(&files), 4 * 65536, 5 * (65536 + 4096));
+  assert_int_equal(files, 5);
+  f.seen = 0; /* nobody looked for longer than files stay: what is gone is gone, the rest is in order */
+  assert_int_equal(ls_viewer_update(&view, &lines), LS_OK);
+  assert_int_equal(f.next, said + LINES_EACH);
+  assert_true(f.starts == 1 && f.gaps == 1);
+  assert_int_equal(ls_viewer_open(NULL, dir, &late), LS_OK);
+  late.seen = follow_steps;
+  late.user = &g;
+  assert_int_equal(ls_viewer_update(&late, &lines), LS_OK);
+  assert_in_range(g.seen, 4 * 60, 5 * 66);
+  assert_int_equal(g.next, said + LINES_EACH);
+  assert_true(g.starts == 1 && g.gaps == 0);
+  assert_int_equal(json_integer_value(json_object_get(ls_viewer_rank(&late, 0)->start, "total_steps")), 100);
+  ls_viewer_close(&late);
+  ls_monitor_stop(m, LS_OK);
+  /* the run goes on: its numbers do, too */
+  assert_int_equal(ls_monitor_start(NULL, &config, &one_rank, &m), LS_OK);
+  say_steps(m, said + LINES_EACH, 100);
+  ls_monitor_stop(m, LS_OK);
+  f.seen = 0;
+  assert_int_equal(ls_viewer_update(&view, &lines), LS_OK);
+  assert_int_equal(f.seen, 100);
+  assert_true(f.starts == 2 && f.gaps == 1);
+  assert_string_equal(json_string_value(json_object_get(ls_viewer_rank(&view, 0)->end, "text")), "ok");
+  ls_viewer_close(&view);
+  log_bytes(&files);
+  assert_int_equal(files, 5);
+}
+
+/* Reading did not end where an endless device stood in the place of a log. */
+static void a_log_that_is_no_file_is_refused(void **state) {
+  (void)state;
+  char path[2 * PATH_BYTES];
+  static const char *const devices[] = {"/dev/zero", "/dev/urandom", "."};
+  for (int i = 0; i < LS_COUNT(devices); i++) {
+    ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
+    ls_viewer_t view;
+    int64_t lines;
+    snprintf(path, sizeof path, "%s/events.jsonl", dir);
+    unlink(path);
+    assert_int_equal(symlink(devices[i], path), 0);
+    assert_int_equal(ls_viewer_open(ctx, dir, &view), LS_OK);
+    assert_int_equal(ls_viewer_update(&view, &lines), LS_ERR_IO);
+    assert_non_null(strstr(ls_ctx_error(ctx), "a regular file was expected"));
+    ls_viewer_close(&view);
+    ls_ctx_destroy(ctx);
+  }
 }
 
 /* ---- TensorBoard ---- */
@@ -865,6 +988,8 @@ int main(void) {
 #define IN_DIR(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
   const struct CMUnitTest tests[] = {
       IN_DIR(a_log_goes_on_behind_a_torn_line_of_an_earlier_run),
+      IN_DIR(a_log_of_several_files_is_bounded_and_read_as_one),
+      IN_DIR(a_log_that_is_no_file_is_refused),
       IN_DIR(a_tensorboard_file_is_read_back),
       IN_DIR(an_evaluation_is_one_point_at_its_own_step),
       cmocka_unit_test(crc32c_has_the_values_of_the_standard),

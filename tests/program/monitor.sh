@@ -74,6 +74,10 @@ wait $pid 2>/dev/null || true
 wait_until "the word that the run is silent" grep -q "^$work/killed: silent for " "$work/lines"
 kill -INT $reader
 wait $reader || fail "monitor of a silent run: exit code $?"
+# an endless device in the place of a log was read without end
+mkdir "$work/endless" && ln -s /dev/zero "$work/endless/events.jsonl"
+expect 5 'events.jsonl: a special file, a regular file was expected' monitor "$work/endless" --once
+expect 5 'events.jsonl: a special file, a regular file was expected' report "$work/endless"
 mkdir "$work/bad" && echo garbage >"$work/bad/events.jsonl"
 "$program" monitor "$work/bad" --once >"$work/out" || fail "monitor of a log that is none"
 grep -q "^$work/bad: the log has no record that can be read" "$work/out" || fail "$(cat "$work/out")"

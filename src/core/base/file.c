@@ -67,19 +67,29 @@ ls_status_t ls_file_expect(ls_ctx_t *ctx, const char *path) {
   return stat(path, &info) == 0 ? expect_regular(ctx, path, &info) : LS_OK;
 }
 
+ls_status_t ls_file_open(ls_ctx_t *ctx, const char *path, int *fd) {
+  struct stat info;
+  int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (opened < 0) return ls_fail_errno(ctx, "%s: cannot be opened", path);
+  ls_status_t status = fstat(opened, &info) == 0 ? expect_regular(ctx, path, &info)
+                                                 : ls_fail_errno(ctx, "%s: cannot be examined", path);
+  if (status == LS_OK)
+    *fd = opened;
+  else
+    close(opened);
+  return status;
+}
+
 ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes,
                          size_t *size_bytes) {
-  if (limit_bytes > SIZE_MAX / 4) limit_bytes = SIZE_MAX / 4;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in the file's place must not block the
-                                                           * open */
-  if (fd < 0) return ls_fail_errno(ctx, "%s: cannot be opened", path);
-  ls_status_t status;
+  int fd;
   struct stat info;
+  ls_status_t status = ls_file_open(ctx, path, &fd);
+  if (status != LS_OK) return status;
+  if (limit_bytes > SIZE_MAX / 4) limit_bytes = SIZE_MAX / 4;
   if (fstat(fd, &info) != 0)
     status = ls_fail_errno(ctx, "%s: cannot be examined", path);
-  else
-    status = expect_regular(ctx, path, &info);
-  if (status == LS_OK && (uint64_t)info.st_size > limit_bytes)
+  else if ((uint64_t)info.st_size > limit_bytes)
     status = fail_too_large(ctx, path, limit_bytes);
   if (status == LS_OK) status = read_all(ctx, fd, path, (size_t)info.st_size, limit_bytes, bytes, size_bytes);
   close(fd);

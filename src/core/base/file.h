@@ -4,6 +4,9 @@
 
 #include "base/ctx.h"
 
+/* Opens a regular file to read; a pipe in its place does not block. */
+ls_status_t ls_file_open(ls_ctx_t *ctx, const char *path, int *fd);
+
 /* Reads a whole regular file. Files larger than `limit_bytes` are refused. A NUL, which is not counted,
  * follows the text. The caller owns *bytes (ls_free). */
 ls_status_t ls_file_read(ls_ctx_t *ctx, const char *path, size_t limit_bytes, char **bytes,

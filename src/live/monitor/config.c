@@ -16,6 +16,13 @@ static const ls_option_t rows[] = {
                 "in train.checkpoint.dir. A resumed run goes on with the files that are there."),
     LS_OPTION(ls_monitor_config_t, every_s, .unit = "s", .min = 0.01, .max = 3600, .initial = "1",
               .change = LS_CHANGE_IGNORED, .help = "Time between two records of a rank."),
+    LS_OPTION(ls_monitor_config_t, events_bytes, .unit = "bytes", .min = 65536, .max = 1e12,
+              .initial = "67108864", .change = LS_CHANGE_IGNORED,
+              .help = "A file of a rank's event log that has reached this size gets a number "
+                      "(events.jsonl.1), and a new one begins."),
+    LS_OPTION(ls_monitor_config_t, events_files, .min = 2, .max = 1e6, .initial = "8",
+              .change = LS_CHANGE_IGNORED,
+              .help = "Files of a rank's event log that stay, the newest included; older ones are removed."),
     LS_OPTION(ls_monitor_config_t, sinks, .optional = true, .change = LS_CHANGE_IGNORED,
               .help = "What else gets every record: tensorboard (an event file, rank 0), csv (samples.csv), "
                       "prometheus (metrics.prom, a text file for node_exporter)."),

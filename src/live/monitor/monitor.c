@@ -4,6 +4,7 @@
 
 #include "base/secret.h"
 #include "base/signals.h"
+#include "monitor/events.h"
 #include "monitor/measure.h"
 #include "monitor/sink.h"
 
@@ -41,7 +42,7 @@ struct ls_monitor {
   pthread_cond_t changed;
   /* under the lock */
   bool ending, log_failed;
-  int log;
+  ls_events_t log;
 };
 
 static double now_s(void) {
@@ -58,7 +59,7 @@ static void write_line(ls_monitor_t *m, json_t *line) {
   if (!text) return;
   text[len] = '\n'; /* over its NUL */
   pthread_mutex_lock(&m->lock);
-  bool say = !ls_write_all(m->log, text, len + 1) && !m->log_failed;
+  bool say = !ls_events_put(&m->log, text, len + 1) && !m->log_failed;
   int error = errno;
   m->log_failed |= say;
   pthread_mutex_unlock(&m->lock);
@@ -66,13 +67,15 @@ static void write_line(ls_monitor_t *m, json_t *line) {
   if (say) ls_log(m->ctx, LS_LOG_WARN, "monitor.dir: the event log cannot be written: %s", strerror(error));
 }
 
+static json_t *line_of(const ls_monitor_t *m, const char *kind, json_t *members) {
+  json_t *line = json_pack("{s:s, s:f, s:i}", "kind", kind, "t", round(now_s() * 1e3) / 1e3, "rank",
+                           m->measure.run.rank);
+  if (line && members) json_object_update(line, members);
+  return line;
+}
+
 void ls_monitor_event(ls_monitor_t *m, const char *kind, json_t *members) {
-  if (m) {
-    json_t *line = json_pack("{s:s, s:f, s:i}", "kind", kind, "t", round(now_s() * 1e3) / 1e3, "rank",
-                             m->measure.run.rank);
-    if (line && members) json_object_update(line, members);
-    write_line(m, line);
-  }
+  if (m) write_line(m, line_of(m, kind, members));
   json_decref(members);
 }
 
@@ -102,6 +105,16 @@ static void not_sent(void *user, const ls_alert_rule_t *rule, const char *why) {
                    json_pack("{s:o?, s:o?}", "alert", ls_json_text(rule->name), "why", ls_json_text(why)));
 }
 
+/* Without the lock, which nobody is to wait for meanwhile; another file may take the log's place. */
+static void sync_log(ls_monitor_t *m) {
+  pthread_mutex_lock(&m->lock);
+  const int fd = dup(m->log.fd);
+  pthread_mutex_unlock(&m->lock);
+  if (fd < 0) return;
+  fdatasync(fd);
+  close(fd);
+}
+
 static void record(ls_monitor_t *m) {
   ls_monitor_state_t state;
   ls_monitor_sample_t s;
@@ -125,7 +138,7 @@ static void record(ls_monitor_t *m) {
   int64_t now_ns = ls_clock_ns();
   if (now_ns - m->synced_ns < sync_every_ns) return;
   m->synced_ns = now_ns;
-  fdatasync(m->log);
+  sync_log(m);
 }
 
 static void *watch(void *arg) {
@@ -160,12 +173,8 @@ static ls_status_t open_output(ls_monitor_t *m, const ls_sink_t *sink, const ls_
 }
 
 static ls_status_t open_outputs(ls_monitor_t *m, const ls_monitor_config_t *config) {
-  char path[PATH_MAX];
   ls_status_t status = ls_dir_make(m->ctx, config->dir);
-  if (status != LS_OK) return status;
-  ls_monitor_path(config->dir, "events", "jsonl", m->measure.run.rank, path, sizeof path);
-  m->log = ls_lines_open(path);
-  if (m->log < 0) return ls_fail_errno(m->ctx, "%s: cannot be opened", path);
+  if (status == LS_OK) status = ls_events_open(m->ctx, config, m->measure.run.rank, &m->log);
   for (int i = 0; ls_sinks[i] && status == LS_OK; i++) /* each once, however often it is named */
     for (int k = 0; k < config->sinks.count; k++)
       if (!strcmp(ls_sinks[i]->name, config->sinks.v[k])) {
@@ -205,26 +214,32 @@ static ls_status_t take_alerts(ls_monitor_t *m, const ls_monitor_config_t *confi
   return sent ? ls_alert_post_open(m->ctx, not_sent, m, &m->post) : LS_OK;
 }
 
+/* The log's later files begin with the same facts, as long as this process writes them. */
 static void say_start(ls_monitor_t *m, const ls_monitor_run_t *r) {
-  ls_monitor_event(
-      m, "start",
-      json_pack("{s:i, s:o?, s:i, s:i, s:I, s:I, s:I, s:I, s:o?, s:s, s:s, s:s, s:o?, s:o?, s:o?, s:O?, s:f}",
-                "version", LS_MONITOR_VERSION, "host", ls_json_text(m->host), "pid", (int)getpid(), "ranks",
-                r->ranks, "step", (json_int_t)r->first_step, "total_steps", (json_int_t)r->total_steps,
-                "batch", (json_int_t)r->batch, "params", (json_int_t)r->params, "resumed_from",
-                r->resumed_from < 0 ? json_null() : json_integer((json_int_t)r->resumed_from), "strategy",
-                r->strategy, "backend", r->backend, "precision", r->precision, "device",
-                ls_json_text(r->device), "predicted_us",
-                r->predicted_us > 0 ? json_real(r->predicted_us) : json_null(), "need_bytes",
-                r->need_bytes > 0 ? json_integer((json_int_t)r->need_bytes) : json_null(), "cost",
-                r->cost ? r->cost : json_null(), "every_s", 1e-9 * (double)m->every_ns));
+  json_t *facts = json_pack(
+      "{s:i, s:o?, s:i, s:i, s:I, s:I, s:I, s:I, s:o?, s:s, s:s, s:s, s:o?, s:o?, s:o?, s:O?, s:f}",
+      "version", LS_MONITOR_VERSION, "host", ls_json_text(m->host), "pid", (int)getpid(), "ranks", r->ranks,
+      "step", (json_int_t)r->first_step, "total_steps", (json_int_t)r->total_steps, "batch",
+      (json_int_t)r->batch, "params", (json_int_t)r->params, "resumed_from",
+      r->resumed_from < 0 ? json_null() : json_integer((json_int_t)r->resumed_from), "strategy", r->strategy,
+      "backend", r->backend, "precision", r->precision, "device", ls_json_text(r->device), "predicted_us",
+      r->predicted_us > 0 ? json_real(r->predicted_us) : json_null(), "need_bytes",
+      r->need_bytes > 0 ? json_integer((json_int_t)r->need_bytes) : json_null(), "cost",
+      r->cost ? r->cost : json_null(), "every_s", 1e-9 * (double)m->every_ns);
+  json_t *line = line_of(m, "continue", facts);
+  json_decref(facts);
+  char *text = line ? ls_json_dump(line, JSON_COMPACT) : NULL, *first = NULL;
+  if (text && asprintf(&first, "%s\n", text) > 0) ls_events_begin_with(&m->log, first);
+  free(text);
+  if (line) json_object_set_new(line, "kind", json_string("start"));
+  write_line(m, line);
 }
 
 static void release(ls_monitor_t *m) {
   ls_alert_post_close(m->post);
   for (int i = 0; i < m->output_count; i++)
     m->output[i].sink->close(m->output[i].state);
-  if (m->log >= 0) close(m->log);
+  ls_events_close(&m->log);
   ls_measure_end(&m->measure);
   pthread_cond_destroy(&m->changed);
   pthread_mutex_destroy(&m->lock);
@@ -238,7 +253,7 @@ ls_status_t ls_monitor_start(ls_ctx_t *ctx, const ls_monitor_config_t *config, c
   ls_monitor_t *m = ls_alloc_aligned(ctx, 64, sizeof *m);
   if (!m) return LS_ERR_MEMORY;
   m->ctx = ctx;
-  m->log = -1;
+  m->log.fd = -1;
   m->every_ns = (int64_t)(config->every_s * 1e9);
   m->synced_ns = ls_clock_ns();
   gethostname(m->host, sizeof m->host - 1);
@@ -281,6 +296,6 @@ void ls_monitor_stop(ls_monitor_t *m, ls_status_t status) {
   m->post = NULL;
   ls_monitor_event(m, "end",
                    json_pack("{s:s, s:s}", "status", ls_status_name(status), "text", ls_status_text(status)));
-  fdatasync(m->log);
+  fdatasync(m->log.fd);
   release(m);
 }

@@ -1,7 +1,8 @@
 /* Seeing a run from outside. The training loop shows its numbers without waiting for anyone; a thread looks at them
  * every monitor.every_s, adds what it measures of host and GPU, and hands the record to sinks (files, HTTP) and alerts.
  * Every rank watches itself and writes files of its own into monitor.dir:
- *   events.jsonl   rank 0's event log; rank R writes events-R.jsonl. One JSON object a line, see docs/monitor.md
+ *   events.jsonl   rank 0's event log; rank R writes events-R.jsonl. One JSON object a line, see docs/monitor.md.
+ *                  Earlier parts of it: events.jsonl.1, .2 (events.h)
  * A failure while the run goes on is said once and changes nothing in the training. */
 #ifndef LS_MONITOR_MONITOR_H
 #define LS_MONITOR_MONITOR_H
@@ -19,8 +20,9 @@ enum { LS_MONITOR_VERSION = 1, LS_MONITOR_PARTS = 6 };
 typedef struct {
   const char *dir; /* NULL: nothing is watched */
   double every_s;
-  ls_strings_t sinks; /* beside the event log: names of ls_sinks */
-  int64_t http_port;  /* 0 = none; rank R listens on http_port + R */
+  int64_t events_bytes, events_files; /* of the event log: size of a file (0: any), and how many stay */
+  ls_strings_t sinks;                 /* beside the event log: names of ls_sinks */
+  int64_t http_port;                  /* 0 = none; rank R listens on http_port + R */
   const char *http_address;
   int alert_count;
   const ls_alert_rule_t *alerts; /* NULL: the usual ones */

@@ -1,6 +1,8 @@
 /* Follows the event logs of a folder. */
 #include "monitor/read.h"
 
+#include "monitor/events.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -12,14 +14,6 @@
 
 enum { CHUNK_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 20, LATE_RECORDS = 3 };
 
-/* The rank whose log this name is; -1: of none. */
-static int rank_of(const char *name) {
-  int rank = -1, end = 0;
-  if (!strcmp(name, "events.jsonl")) return 0;
-  return sscanf(name, "events-%9d.jsonl%n", &rank, &end) == 1 && end > 0 && !name[end] && rank > 0 ? rank
-                                                                                                   : -1;
-}
-
 const ls_viewer_rank_t *ls_viewer_rank(const ls_viewer_t *v, int rank) {
   for (int i = 0; i < v->count; i++)
     if (v->rank[i].rank == rank) return &v->rank[i];
@@ -27,33 +21,25 @@ const ls_viewer_rank_t *ls_viewer_rank(const ls_viewer_t *v, int rank) {
 }
 
 static ls_status_t add_rank(ls_viewer_t *v, int rank) {
-  char path[4096];
-  ls_monitor_path(v->dir, "events", "jsonl", rank, path, sizeof path);
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return errno == ENOENT ? LS_OK : ls_fail_errno(v->ctx, "%s: cannot be opened", path);
   ls_viewer_rank_t *grown = ls_realloc_array(v->ctx, v->rank, (size_t)v->count + 1, sizeof *grown);
-  if (!grown) {
-    close(fd);
-    return LS_ERR_MEMORY;
-  }
+  if (!grown) return LS_ERR_MEMORY;
   v->rank = grown;
   int at = v->count++;
   for (; at > 0 && grown[at - 1].rank > rank; at--)
     grown[at] = grown[at - 1];
-  grown[at] = (ls_viewer_rank_t){.rank = rank, .fd = fd};
+  grown[at] = (ls_viewer_rank_t){.rank = rank, .fd = -1};
   ls_record_clear(&ls_monitor_sample_record, &grown[at].newest);
   return LS_OK;
 }
 
 static ls_status_t find_ranks(ls_viewer_t *v) {
   char **names;
-  int count;
+  int count, rank;
+  int64_t number;
   ls_status_t status = ls_dir_list(v->ctx, v->dir, &names, &count);
   if (status != LS_OK) return status;
-  for (int i = 0; i < count && status == LS_OK; i++) {
-    int rank = rank_of(names[i]);
-    if (rank >= 0 && !ls_viewer_rank(v, rank)) status = add_rank(v, rank);
-  }
+  for (int i = 0; i < count && status == LS_OK; i++)
+    if (ls_events_name(names[i], &rank, &number) && !ls_viewer_rank(v, rank)) status = add_rank(v, rank);
   ls_free(names);
   return status;
 }
@@ -99,7 +85,7 @@ void ls_viewer_close(ls_viewer_t *v) {
     json_decref(v->rank[i].start);
     json_decref(v->rank[i].end);
     ls_free(v->rank[i].text);
-    close(v->rank[i].fd);
+    if (v->rank[i].fd >= 0) close(v->rank[i].fd);
   }
   json_decref(v->events);
   ls_free(v->rank);
@@ -148,6 +134,10 @@ static void take_event(ls_viewer_t *v, ls_viewer_rank_t *r, const char *kind, js
 static bool take_line(ls_viewer_t *v, ls_viewer_rank_t *r, const char *text, size_t len) {
   json_t *line = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
   const char *kind = json_string_value(json_object_get(line, "kind"));
+  if (kind && !strcmp(kind, "continue")) { /* where the line "start" is gone, this is one */
+    kind = r->start ? NULL : "start";
+    if (kind) json_object_set_new(line, "kind", json_string(kind));
+  }
   if (kind && v->seen) v->seen(v->user, r->rank, line);
   if (kind && !strcmp(kind, "record"))
     take_record(v, r, line);
@@ -168,46 +158,115 @@ static int64_t take_lines(ls_viewer_t *v, ls_viewer_rank_t *r) {
   return lines;
 }
 
-/* A file that was removed or cut has nothing more to say: what is in its place is read from its beginning. */
-static void follow_file(const ls_viewer_t *v, ls_viewer_rank_t *r) {
-  char path[4096];
+/* Whether there is nothing to read but what is appended to this file. */
+static bool is_newest(const ls_viewer_t *v, const ls_viewer_rank_t *r) {
+  char path[PATH_MAX];
   struct stat open_one, named;
-  ls_monitor_path(v->dir, "events", "jsonl", r->rank, path, sizeof path);
-  if (fstat(r->fd, &open_one) != 0 || stat(path, &named) != 0) return;
-  if (named.st_ino == open_one.st_ino && named.st_dev == open_one.st_dev &&
-      named.st_size >= lseek(r->fd, 0, SEEK_CUR))
-    return;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return;
-  close(r->fd);
-  r->fd = fd;
-  r->used = 0;
+  if (r->fd < 0 || r->number > 0) return false;
+  ls_events_path(v->dir, r->rank, 0, path);
+  if (fstat(r->fd, &open_one) != 0 || stat(path, &named) != 0)
+    return true; /* nothing has taken its place yet */
+  return named.st_ino == open_one.st_ino && named.st_dev == open_one.st_dev &&
+         named.st_size >= r->offset_bytes;
 }
 
-static ls_status_t update_rank(ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *lines) {
-  for (;;) {
+static bool is_file(const ls_viewer_t *v, const ls_viewer_rank_t *r, int64_t number) {
+  char path[PATH_MAX];
+  struct stat open_one, named;
+  ls_events_path(v->dir, r->rank, number, path);
+  return r->fd >= 0 && fstat(r->fd, &open_one) == 0 && stat(path, &named) == 0 &&
+         named.st_ino == open_one.st_ino && named.st_dev == open_one.st_dev;
+}
+
+/* The number of the file behind the open one, which may have got one meanwhile; 0: the newest. */
+static ls_status_t find_next(const ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *next) {
+  char **names;
+  int count, rank;
+  int64_t number;
+  ls_status_t status = ls_dir_list(v->ctx, v->dir, &names, &count);
+  if (status != LS_OK) return status;
+  if (r->number > 0) r->done = r->number;
+  for (int i = 0; i < count; i++)
+    if (ls_events_name(names[i], &rank, &number) && rank == r->rank && number > 0 && r->number == 0 &&
+        is_file(v, r, number))
+      r->done = number;
+  *next = 0;
+  for (int i = 0; i < count; i++)
+    if (ls_events_name(names[i], &rank, &number) && rank == r->rank && number > r->done &&
+        (*next == 0 || number < *next))
+      *next = number;
+  ls_free(names);
+  return LS_OK;
+}
+
+/* *moved: there is another file to read. The newest is opened before others are looked for: what it is called then does not
+ * matter. */
+static ls_status_t move_on(const ls_viewer_t *v, ls_viewer_rank_t *r, bool *moved) {
+  char path[PATH_MAX];
+  int64_t next;
+  int fd = -1;
+  ls_events_path(v->dir, r->rank, 0, path);
+  *moved = false;
+  ls_status_t status = ls_path_exists(path) ? ls_file_open(v->ctx, path, &fd) : LS_OK;
+  if (status == LS_OK) status = find_next(v, r, &next);
+  if (status == LS_OK && next > 0) {
+    if (fd >= 0) close(fd);
+    fd = -1;
+    ls_events_path(v->dir, r->rank, next, path);
+    if (ls_path_exists(path)) status = ls_file_open(v->ctx, path, &fd); /* else it was just removed */
+  }
+  if (status != LS_OK || fd < 0) {
+    if (fd >= 0) close(fd);
+    return status;
+  }
+  if (r->fd >= 0) close(r->fd);
+  r->fd = fd;
+  r->number = next;
+  r->offset_bytes = 0;
+  r->used = 0;
+  *moved = true;
+  return LS_OK;
+}
+
+/* To the end that the file has now: it may grow as fast as it is read. */
+static ls_status_t read_file(ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *lines) {
+  struct stat about;
+  if (r->fd < 0 || fstat(r->fd, &about) != 0) return LS_OK;
+  while (r->offset_bytes < about.st_size) {
     if (r->capacity - r->used < CHUNK_BYTES) {
       char *grown = ls_realloc_array(v->ctx, r->text, r->used + 2 * CHUNK_BYTES, 1);
       if (!grown) return LS_ERR_MEMORY;
       r->text = grown;
       r->capacity = r->used + 2 * CHUNK_BYTES;
     }
-    ssize_t n = read(r->fd, r->text + r->used, CHUNK_BYTES);
+    ssize_t n = pread(r->fd, r->text + r->used, CHUNK_BYTES, (off_t)r->offset_bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ls_fail_errno(v->ctx, "%s: the event log of rank %d cannot be read", v->dir, r->rank);
     if (n == 0) return LS_OK;
+    r->offset_bytes += n;
     r->used += (size_t)n;
     *lines += take_lines(v, r);
+  }
+  return LS_OK;
+}
+
+/* A file that is not the newest any more gets no line after this was seen, so it is read once more before the next. */
+static ls_status_t update_rank(ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *lines) {
+  for (;;) {
+    const bool newest = is_newest(v, r);
+    bool moved;
+    ls_status_t status = read_file(v, r, lines);
+    if (status != LS_OK || newest) return status;
+    status = move_on(v, r, &moved);
+    if (status != LS_OK || !moved) return status;
   }
 }
 
 ls_status_t ls_viewer_update(ls_viewer_t *v, int64_t *lines) {
   *lines = 0;
   ls_status_t status = find_ranks(v);
-  for (int i = 0; i < v->count && status == LS_OK; i++) {
-    follow_file(v, &v->rank[i]);
+  for (int i = 0; i < v->count && status == LS_OK; i++)
     status = update_rank(v, &v->rank[i], lines);
-  }
   return status;
 }
 

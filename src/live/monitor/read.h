@@ -7,11 +7,14 @@
 
 enum { LS_VIEWER_LOSSES = 512, LS_VIEWER_EVENTS = 64 };
 
-/* One rank's log. */
+/* One rank's log, read from its oldest file to its newest. */
 typedef struct {
   int rank;
-  int fd;
-  char *text; /* what is read and not yet a whole line */
+  int fd;               /* of the file that is read; -1: none yet */
+  int64_t number;       /* of that file when it was opened; 0: it was the newest */
+  int64_t done;         /* the largest number of those that are read; 0: none */
+  int64_t offset_bytes; /* so much of it is read */
+  char *text;           /* what is read and not yet a whole line */
   size_t used, capacity;
   bool any;                   /* there is a record */
   ls_monitor_sample_t newest; /* values that its record did not have are NaN */
