@@ -329,7 +329,6 @@ const ls_kernel_row_t ls_cuda_elementwise_rows[] = {
     {"add", add, true},
     {"mul", mul, true},
     {"copy", copy, true},
-    {"sum_ranks", copy}, // alone: strategies make a collective of it
     {"accumulate", accumulate},
     {"normalize", normalize, true},
     {"cast", cast, true},
