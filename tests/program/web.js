@@ -47,6 +47,10 @@ async function day(browser, plain, options) {
   const points = await curve(page, 't.length');
   assert(points > 200 && points <= 2002, `${points} points of 86,400`);
   assert.strictEqual(await curve(page, 'values[state.columns.indexOf("loss_mean")].reduce((a, b) => Math.max(a, b))'), 8);
+  // an evaluation is one point at its own time, with nothing before the first, between them and behind the last
+  await page.until('charts.loss.drawn && charts.loss.drawn.data[2] && charts.loss.drawn.data[2].some((v) => v !== null)');
+  assert.deepStrictEqual(await page.value('charts.loss.drawn.data[2].map((v, i) => [charts.loss.drawn.data[0][i] - 1700000000, v]).filter(([, v]) => v !== null)'),
+    [[20000.5, 5], [40000.5, 4], [60000.5, 3], [80000.5, 2]]);
   const redraw = await page.value('(() => { const t = performance.now(); for (let i = 0; i < 10; i++) drawCurves(); return (performance.now() - t) / 10; })()');
   console.log(`  ${points} points, all curves drawn again in ${redraw.toFixed(1)} ms`);
   // the picture: plateaus at 4, 3, 2, 1 of an axis that ends at 8, each below the one before by the same height

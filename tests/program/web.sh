@@ -9,8 +9,10 @@ seen=$work/seen
 mkdir "$seen"
 awk 'BEGIN { t = 1700000000
   printf "{\"kind\":\"start\",\"t\":%d,\"rank\":0,\"version\":1,\"host\":\"h\",\"ranks\":1,\"step\":0,\"total_steps\":100000,\"resumed_from\":null,\"strategy\":\"single\",\"backend\":\"cpu\",\"precision\":\"fp32\",\"device\":\"cpu\",\"predicted_us\":90,\"every_s\":1}\n", t
-  for (i = 1; i <= 86400; i++)
+  for (i = 1; i <= 86400; i++) {
     printf "{\"kind\":\"record\",\"t\":%d,\"rank\":0,\"step\":%d,\"total_steps\":100000,\"loss_mean\":%d,\"step_time_us\":%d,\"forward_us\":30,\"backward_us\":50,\"exposed_comm_us\":10,\"memory_bytes\":134800000,\"running_s\":%d}\n", t + i, i, i == 50000 ? 8 : 4 - int((i - 1) / 21600), 90 + i % 7, i
+    if (i % 20000 == 0) printf "{\"kind\":\"evaluation\",\"t\":%.1f,\"rank\":0,\"step\":%d,\"val_loss\":%d}\n", t + i + 0.5, i, 6 - i / 20000
+  }
 }' >"$work/day"
 head -1 "$work/day" >"$seen/events.jsonl" # what is refused needs no day, which a sanitized program reads for minutes
 expect 2 '\-\-port and --address need --web' monitor "$seen" --port 1
