@@ -346,7 +346,7 @@ static void images_many_bad(void) {
 static void images_too_many_bad(void) {
   images_good();
   for (int i = 0; i < 40; i++) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "b%d.png", i);
     put_picture("d", "cat", name, 20);
   }
