@@ -2,7 +2,7 @@
  *   bench_pictures boxes HEIGHT WIDTH LEAST COUNT             -> COUNT lines: top left height width
  *   bench_pictures scale CHANNELS HEIGHT WIDTH TOP LEFT HEIGHT WIDTH HEIGHT WIDTH BICUBIC <pixels >pixels
  *     of a picture, the box taken of it, the result */
-#include "data/augment.h"
+#include "data/picture/augment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

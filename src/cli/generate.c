@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/rng.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <math.h>
 #include <stdlib.h>

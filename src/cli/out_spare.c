@@ -1,8 +1,8 @@
 /* What a result must not replace: the files that its command reads, and those of checkpoints. */
 #include "cli/cli.h"
-#include "data/npz.h"
-#include "data/picture.h"
+#include "data/picture/picture.h"
 #include "data/read.h"
+#include "data/table/npz.h"
 
 #include <errno.h>
 #include <limits.h>

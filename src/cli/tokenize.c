@@ -1,7 +1,7 @@
 /* lockstep tokenize: text files to a token file, and back. */
 #include "cli/cli.h"
-#include "data/corpus.h"
-#include "data/tokenizer.h"
+#include "data/text/corpus.h"
+#include "data/text/tokenizer.h"
 
 #include <inttypes.h>
 #include <string.h>

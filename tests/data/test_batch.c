@@ -1,7 +1,7 @@
 /* Batches are exact: every sample once per epoch for any number of ranks, weights that sum to 1, padding that
  * weighs nothing, epochs that run into each other. */
 #include "batches.h"
-#include "data/augment.h"
+#include "data/picture/augment.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Text: tokens of files, vocabulary, windows, the split from the end, random starts, refusals. */
 #include "common.h"
-#include "data/characters.h"
-#include "data/corpus.h"
+#include "data/text/characters.h"
+#include "data/text/corpus.h"
 
 enum { T = 4 };
 

@@ -1,7 +1,7 @@
 /* Dates of CSV files as numbers: the calendar, named parts, parts of columns that nobody names. */
 #include "common.h"
-#include "data/number.h"
 #include "data/read.h"
+#include "data/table/number.h"
 
 static void the_calendar(void **state) {
   (void)state;

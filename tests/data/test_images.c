@@ -1,7 +1,7 @@
 /* Images as samples: which they are depends on seed and position alone; what a random change may do; files that cannot be
  * read end a run with their name. */
 #include "common.h"
-#include "data/images.h"
+#include "data/picture/images.h"
 
 #include <math.h>
 #include <unistd.h>

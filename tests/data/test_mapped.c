@@ -1,6 +1,6 @@
 /* Arrays that stay in their files give the samples, batches and fingerprint of those that are read. */
 #include "common.h"
-#include "data/augment.h"
+#include "data/picture/augment.h"
 
 enum { ROWS = 7, MORE = 4, COLS = 12, BATCH = 9 };
 

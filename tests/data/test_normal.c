@@ -1,6 +1,6 @@
 /* Normal numbers: close to the scalar ones of base, normal to the eye of moments and tails, pure. */
 #include "common.h"
-#include "data/normal.h"
+#include "data/table/normal.h"
 
 #include <math.h>
 

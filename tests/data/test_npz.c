@@ -1,7 +1,7 @@
 /* .npz: members of zip archives by name; torn, altered, exploding and foreign archives are refused. */
 #include "common.h"
-#include "data/npz.h"
 #include "data/read.h"
+#include "data/table/npz.h"
 #include "zip.h"
 
 enum { LIMIT_BYTES = 1 << 30 };

@@ -1,6 +1,6 @@
 /* Strict numbers: what is taken, what is not, and the same values as the C library in its own locale. */
 #include "common.h"
-#include "data/number.h"
+#include "data/table/number.h"
 
 #include <float.h>
 #include <math.h>

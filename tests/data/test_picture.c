@@ -1,7 +1,7 @@
 /* Pictures: the bits of Pillow 9.4 (checksums of its bytes, with libjpeg-turbo 2.1.5) for decoding, conversion and
  * scaling; damaged files are refused with their place. */
 #include "common.h"
-#include "data/picture.h"
+#include "data/picture/picture.h"
 
 #include <stdio.h>
 #include <zlib.h>

@@ -1,7 +1,7 @@
 /* Tokens of text: bytes, characters, GPT-2's merges; and back. Refusals of vocabularies by name. */
 #include "common.h"
-#include "data/tokenizer.h"
-#include "data/unicode.h"
+#include "data/text/tokenizer.h"
+#include "data/text/unicode.h"
 
 /* The merges of GPT-2 that the texts below need, with their own numbers. */
 #define GPT2_PART "tests/fuzz/seeds/tokenizer/gpt2-part.json"

@@ -1,7 +1,7 @@
 /* Tokens of tokenizer.json files of every form, and the text that they give back, against those of Hugging Face's library
  * (tokenizers/reference.js made them). */
 #include "common.h"
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* Fuzz target of texts and token files: any bytes give windows of tokens below the limit, or one refusal. The first byte
  * says how they are read. */
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Fuzz target of lists of images: any bytes as a CSV file give paths and classes below the limit, or one refusal. */
-#include "data/images.h"
+#include "data/picture/images.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Fuzz target of .npz archives: any bytes give a member within the limit or LS_ERR_DATA, whichever name is
  * asked for. */
-#include "data/npz.h"
+#include "data/table/npz.h"
 #include "matrix.h"
 
 #include <string.h>

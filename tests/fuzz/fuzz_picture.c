@@ -1,5 +1,5 @@
 /* Fuzz target of PNG and JPEG: any bytes give a picture of the channels that were asked for, or one refusal. */
-#include "data/picture.h"
+#include "data/picture/picture.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Fuzz target of vocabularies: any bytes give a tokenizer or one refusal; a tokenizer's tokens give the
  * text back, where it says so. */
-#include "data/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

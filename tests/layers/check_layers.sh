@@ -47,6 +47,9 @@ upward() {
 }
 
 sideways() {
+  grep -rnE 'include "data/(picture|text)/' learn/data/table || true
+  grep -rnE 'include "data/(picture|table)/' learn/data/text || true
+  grep -rnE 'include "data/text/' learn/data/picture || true
   for strategy in core/strategy/*/; do
     grep -rnE "include \"strategy/[a-z_]+/" "$strategy" | grep -v "\"${strategy#core/}" || true
   done

@@ -1,9 +1,9 @@
 /* A micro-batch: which rows, their values, their weights. A pure function of dataset, spec and number, so that
  * any rank can fill its share of any step at any time. */
-#include "data/corpus.h"
-#include "data/images.h"
 #include "data/mapped.h"
 #include "data/order.h"
+#include "data/picture/images.h"
+#include "data/text/corpus.h"
 
 #include "base/clock.h"
 

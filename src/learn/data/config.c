@@ -1,6 +1,6 @@
 /* The data section of a configuration: its rows, and the keys that belong to each kind. */
 #include "data/parts.h"
-#include "data/picture.h"
+#include "data/picture/picture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Opening a dataset: read by kind, check against the model, split, normalise. */
-#include "data/corpus.h"
-#include "data/images.h"
 #include "data/mapped.h"
 #include "data/order.h"
 #include "data/parts.h"
+#include "data/picture/images.h"
+#include "data/text/corpus.h"
 
 #include <inttypes.h>
 #include <math.h>

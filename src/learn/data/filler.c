@@ -1,6 +1,6 @@
 /* A pool of threads that fill micro-batches. Samples that are made of pictures are dealt out one by one, because some take longer
  * than others; rows that are copied go in contiguous shares. */
-#include "data/augment.h"
+#include "data/picture/augment.h"
 
 #include "base/thread.h"
 

@@ -1,6 +1,6 @@
 /* The fingerprint of the samples, by which a checkpoint recognises its data. */
-#include "data/corpus.h"
-#include "data/images.h"
+#include "data/picture/images.h"
+#include "data/text/corpus.h"
 
 #include <stdio.h>
 #define XXH_INLINE_ALL /* a state on the stack, of whatever version */

@@ -1,8 +1,8 @@
 /* Arrays of numpy as they lie in their files: bytes as they are, every other type made f32 row by row. */
 #include "data/mapped.h"
 
-#include "data/images.h"
-#include "data/npz.h"
+#include "data/picture/images.h"
+#include "data/table/npz.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #ifndef LS_DATA_MAPPED_H
 #define LS_DATA_MAPPED_H
 
-#include "data/elements.h"
 #include "data/parts.h"
+#include "data/table/elements.h"
 
 /* Rows [first, first + array.dim[0]) of the dataset. */
 typedef struct {

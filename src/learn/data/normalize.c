@@ -2,8 +2,8 @@
  * because held-out data must not leak into training. Values are f64 until they are shifted, and sums are f64
  * in two passes. So neither the magnitude of a column nor its distance from 0 matters, and a constant column
  * becomes exactly 0. */
-#include "data/images.h"
 #include "data/order.h"
+#include "data/picture/images.h"
 
 #include <float.h>
 #include <inttypes.h>

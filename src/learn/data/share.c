@@ -1,9 +1,9 @@
 /* One copy of the samples for all ranks of a node: the rank that has read them moves them to a file without a
  * name (memfd_create(2)), which the others map. It is gone with the last process that has it, however that
  * ends, and nobody can write to it. */
-#include "data/corpus.h"
-#include "data/images.h"
 #include "data/mapped.h"
+#include "data/picture/images.h"
+#include "data/text/corpus.h"
 
 #include <errno.h>
 #include <fcntl.h>

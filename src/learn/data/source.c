@@ -1,6 +1,6 @@
 /* Reading the samples of a section: files of numbers, the caller's memory, or the synthetic set. */
-#include "data/npz.h"
 #include "data/parts.h"
+#include "data/table/npz.h"
 
 #include <inttypes.h>
 #include <math.h>

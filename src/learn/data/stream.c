@@ -2,10 +2,10 @@
  * Each batch goes through the reader of whole files. */
 #include "data/stream.h"
 
-#include "data/elements.h"
-#include "data/images.h"
-#include "data/npz.h"
 #include "data/parts.h"
+#include "data/picture/images.h"
+#include "data/table/elements.h"
+#include "data/table/npz.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Evaluation: forward passes over a part of the data in chunks of equally many rows, dealt to the ranks in
  * turn. Every rank learns every chunk's loss and adds them up in f64 in the order of the chunks, whichever
  * ranks computed them. */
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "train/trainer.h"
 
 #include <math.h>
