@@ -40,11 +40,11 @@ static void look_for_devices(ls_ctx_t *ctx, const ls_config_t *config) {
  * right, with a warning. A run that can be supervised has a place for the records that safety needs. */
 static ls_status_t check_run(ls_ctx_t *ctx, const ls_config_t *config) {
   const bool supervised = config->checkpoint.dir != NULL;
-  ls_status_t status = supervised ? LS_OK : ls_train_safety_check(ctx, config);
-  if (status == LS_OK && ls_train_safety_check(NULL, config) != LS_OK)
+  ls_status_t status = supervised ? LS_OK : ls_config_safety_check(ctx, config);
+  if (status == LS_OK && ls_config_safety_check(NULL, config) != LS_OK)
     ls_log(ctx, LS_LOG_WARN,
            "safety needs monitor.dir: without it only lockstep train --supervise takes this configuration");
-  if (status == LS_OK && ls_train_least_check(NULL, config) != LS_OK)
+  if (status == LS_OK && ls_config_least_check(NULL, config) != LS_OK)
     ls_log(
         ctx, LS_LOG_WARN,
         "supervise.ranks.least is %lld and the run has %lld rank%s: lockstep train --supervise refuses this "

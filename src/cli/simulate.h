@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "plan/workload.h"
-#include "train/config.h"
+#include "config/config.h"
 
 /* One row of the result: a simulated point and, for workloads, what was reported for it. */
 typedef struct {

@@ -169,7 +169,7 @@ static ls_status_t check_ranks(ls_ctx_t *ctx, const ls_config_t *config, const c
   const int64_t least = config->supervise_ranks.least, all = config->parallel.ranks;
   cli_args_t fewer = *args;
   int count = 0;
-  ls_status_t status = ls_train_least_check(ctx, config);
+  ls_status_t status = ls_config_least_check(ctx, config);
   if (status != LS_OK) return status;
   fits[all] = true;
   for (fewer.ranks = least; least > 0 && fewer.ranks < all; fewer.ranks++) {

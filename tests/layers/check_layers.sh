@@ -19,18 +19,19 @@ allowed() {
   strategy) echo "base machine device graph comm state schedule optim" ;;
   monitor) echo "base stat machine" ;;
   supervise) echo "base monitor" ;;
-  engine) echo "base monitor supervise data device graph comm model state schedule optim ckpt strategy" ;;
-  train) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
+  config) echo "base data device graph comm model optim strategy monitor supervise" ;;
+  engine) echo "base data device graph comm model state schedule optim ckpt strategy config" ;;
+  train) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
-  stress) echo "base stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
-  bench | plan) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
-  cli) echo "base monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe stress bench plan" ;;
+  stress) echo "base config stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
+  bench | plan) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
+  cli) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe stress bench plan" ;;
   *) echo "unknown" ;;
   esac
 }
 
 upward() {
-  for path in core/*/ learn/*/ foresee/*/ live/*/ cli/; do
+  for path in core/*/ learn/*/ foresee/*/ live/*/ config/ cli/; do
     path=${path%/} folder=$(basename "$path")
     list=$(allowed "$folder")
     if [ "$list" = unknown ]; then echo "src/$path is not in the table of tests/layers/check_layers.sh"; fi

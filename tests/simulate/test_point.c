@@ -3,7 +3,7 @@
 #include "support.h"
 
 #include "engine/engine.h"
-#include "train/config.h"
+#include "config/config.h"
 
 static const char *const config_text = "model: {preset: mlp-large}\ndata: {kind: synthetic}\n"
                                        "train: {batch: 4096, epochs: 1}\nparallel: {strategy: ddp}\n";

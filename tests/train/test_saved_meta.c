@@ -1,5 +1,5 @@
 /* Meta data of a manifest whose hash is right and whose content is not: refused by name, never read as 0. */
-#include "train/compare.h"
+#include "train/saved.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -81,3 +81,12 @@ char *ls_json_dump(const json_t *json, size_t flags) {
   if (out) *out = '\0';
   return text;
 }
+
+json_t *ls_json_at(const json_t *json, const char *path) {
+  char copy[64], *rest = copy;
+  json_t *value = NULL;
+  snprintf(copy, sizeof copy, "%s", path);
+  for (char *part; (part = strtok_r(rest, ".", &rest)); json = value)
+    value = json_object_get(json, part);
+  return value;
+}

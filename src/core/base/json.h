@@ -28,4 +28,7 @@ const char *ls_json_real(double value, char text[LS_JSON_REAL_BYTES]);
  * 0.1, not 0.10000000000000001. Release it with free. NULL when memory is short. */
 char *ls_json_dump(const json_t *json, size_t flags);
 
+/* The value of a dotted path of at most 63 characters, borrowed; NULL when there is none. */
+json_t *ls_json_at(const json_t *json, const char *path);
+
 #endif

@@ -20,7 +20,7 @@ typedef enum {
 } ls_option_type_t;
 
 /* What a value that differs from the checkpoint's means when a run continues from that checkpoint
- * (train/compare.c). */
+ * (config/compare.c). */
 typedef enum {
   LS_CHANGE_LISTED,  /* resume: may change, and is listed; evaluation: ignored */
   LS_CHANGE_IGNORED, /* ignored */

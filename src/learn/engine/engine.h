@@ -19,7 +19,7 @@
 #ifndef LS_ENGINE_ENGINE_H
 #define LS_ENGINE_ENGINE_H
 
-#include "engine/config.h"
+#include "config/config.h"
 #include "schedule/run.h"
 #include "strategy/strategy.h"
 

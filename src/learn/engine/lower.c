@@ -20,18 +20,6 @@ static bool has_kernel(const void *of, const char *op, ls_dtype_t low) {
   return serves && device->kernel && device->kernel(NULL, op);
 }
 
-const char *const ls_wire_names[] = {"f32", "bf16", "f16", NULL};
-static const ls_dtype_t wire_dtypes[] = {LS_F32, LS_BF16, LS_F16};
-
-ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
-  const ls_parallel_config_t *parallel = &config->parallel;
-  if (!strategy) strategy = ls_strategy_find(parallel->strategy);
-  return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
-                                 .reproducible = parallel->reproducible,
-                                 .wire = wire_dtypes[parallel->wire],
-                                 .own = parallel->own[ls_strategy_index(strategy)]};
-}
-
 bool ls_engine_side_lane(const ls_config_t *config, const ls_backend_t *backend) {
   return config->parallel.side_lane == LS_SIDE_ON && backend->side_bytes > 0;
 }

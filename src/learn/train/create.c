@@ -316,7 +316,7 @@ static ls_status_t check_world(ls_trainer_t *t) {
                    (long long)t->config->train.batch, comm->size);
   if (!t->training) return LS_OK;
   warn_of_cut(t);
-  ls_status_t status = ls_train_safety_check(t->ctx, t->config);
+  ls_status_t status = ls_config_safety_check(t->ctx, t->config);
   return status == LS_OK ? ls_engine_check_share(t->ctx, t->config, comm->size) : status;
 }
 
@@ -355,6 +355,15 @@ static void hide(ls_trainer_t *t) {
   ls_page_close(t->page);
 }
 
+/* Flags that all ranks share, as the configuration is. */
+static ls_status_t compare_ranks(ls_trainer_t *t, ls_comm_t *comm, const ls_trainer_options_t *options) {
+  if (comm->size == 1) return LS_OK;
+  json_t *flags =
+      json_pack("{s:b, s:b, s:b, s:b}", "--resume", options->resume, "--init", options->init != NULL,
+                "--trace", options->trace, "--allow-data-change", options->allow_data_change);
+  return ls_config_compare_ranks(t->ctx, comm, t->config, flags);
+}
+
 ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_t *config,
                               const ls_trainer_options_t *options, ls_trainer_t **out) {
   static const ls_trainer_options_t defaults = {0};
@@ -382,7 +391,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   begin(t);
   t->line = &t->own_line;
   ls_status_t status = check_world(t);
-  if (status == LS_OK) status = ls_train_compare_ranks(ctx, world->comm, t->config, options);
+  if (status == LS_OK) status = compare_ranks(t, world->comm, options);
   if (status == LS_OK && t->training) status = ls_trainer_lock(t); /* before anything of the run is written */
   if (status == LS_OK) status = show(t);
   if (status == LS_OK && t->training) status = ls_inject_read(ctx, world->comm->rank, &t->inject);
@@ -396,7 +405,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (status == LS_OK) status = open_data(t, options, meta, &saved);
   if (status == LS_OK) status = ls_comm_agree(world->comm, "planning the run", plan_run(t, &saved));
   if (status == LS_OK && meta && ckpt) /* now that nothing refuses them */
-    status = ls_train_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true, true);
+    status = ls_config_compare(ctx, ls_ckpt_path(ckpt), t->config, meta, t->use, t->other_data, true, true);
   if (status == LS_OK) status = ls_trainer_choose_data(t);
   if (options->ranges) t->own_config.model.int8 = &measure;
   if (status == LS_OK && options->int8) status = ls_trainer_open_int8(t, options->int8, &int8);

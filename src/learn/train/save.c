@@ -123,7 +123,7 @@ static json_t *meta_json(const ls_trainer_t *t) {
 
 /* The figure of a checkpoint's evaluation; before there was a choice it was the loss. */
 static const char *figure_of(const json_t *meta) {
-  const char *name = json_string_value(ls_train_meta_at(meta, "config.train.best"));
+  const char *name = json_string_value(ls_json_at(meta, "config.train.best"));
   return name ? name : "loss";
 }
 
@@ -132,7 +132,7 @@ static bool figures_compare(const json_t *a, const json_t *b) {
   static const char *const paths[] = {"data", "seed", "config.data.validation"};
   bool same = strcmp(figure_of(a), figure_of(b)) == 0;
   for (int i = 0; i < LS_COUNT(paths); i++) {
-    const json_t *x = ls_train_meta_at(a, paths[i]), *y = ls_train_meta_at(b, paths[i]);
+    const json_t *x = ls_json_at(a, paths[i]), *y = ls_json_at(b, paths[i]);
     bool numbers = json_is_number(x) && json_is_number(y); /* 0 and 0.0 are one */
     same = same && (x == y || (numbers ? json_number_value(x) == json_number_value(y) : json_equal(x, y)));
   }
@@ -239,7 +239,7 @@ ls_status_t ls_trainer_match(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   ls_status_t status = ls_train_saved(t->ctx, name, meta, &saved);
   bool fit = status == LS_OK && check_rows(NULL, t, ckpt, true) == LS_OK;
   if (status == LS_OK)
-    status = ls_train_compare(t->ctx, name, t->config, meta, t->use, t->other_data, fit, false);
+    status = ls_config_compare(t->ctx, name, t->config, meta, t->use, t->other_data, fit, false);
   return status == LS_OK ? check_rows(t->ctx, t, ckpt, false) : status;
 }
 

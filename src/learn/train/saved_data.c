@@ -1,5 +1,5 @@
 /* A checkpoint's record of its training data, and the comparison with the present data. */
-#include "train/compare.h"
+#include "train/saved.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A checkpoint's meta data as rows. Its hash says that nobody altered it by accident, not that what is in it makes
  * sense: everything is checked once, as a whole, before any of it is used. */
-#include "train/compare.h"
+#include "train/saved.h"
 
 #include "base/field.h"
 
@@ -95,15 +95,6 @@ static const ls_field_t rows[] = {
     LS_FIELD_OBJECT(data_record, "data"),
 };
 static const ls_record_t record = LS_RECORD(rows), written = {rows + 5, LS_COUNT(rows) - 5, NULL};
-
-json_t *ls_train_meta_at(const json_t *meta, const char *path) {
-  char copy[64], *rest = copy;
-  json_t *value = NULL;
-  snprintf(copy, sizeof copy, "%s", path);
-  for (char *part; (part = strtok_r(rest, ".", &rest)); meta = value)
-    value = json_object_get(meta, part);
-  return value;
-}
 
 json_t *ls_train_saved_json(const ls_saved_t *saved) {
   return ls_record_json(&written, saved);

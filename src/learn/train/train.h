@@ -2,9 +2,9 @@
 #ifndef LS_TRAIN_TRAIN_H
 #define LS_TRAIN_TRAIN_H
 
+#include "config/config.h"
 #include "data/read.h"
 #include "engine/engine.h"
-#include "train/config.h"
 #include <lockstep/train.h>
 
 struct ls_world {
@@ -38,11 +38,6 @@ void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t
 /* Whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at the option's place.
  */
 ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
-/* Section safety without records to judge; more ranks that must be left than there are, which only a
- * supervised run minds. LS_ERR_CONFIG at the place. */
-ls_status_t ls_train_safety_check(ls_ctx_t *ctx, const ls_config_t *config);
-ls_status_t ls_train_least_check(ls_ctx_t *ctx, const ls_config_t *config);
-
 /* Returns a trainer that was neither resumed nor given weights to its beginning: initial values, step 0.
  * Device, connections, memory and captured code stay. Local. */
 ls_status_t ls_trainer_restart(ls_trainer_t *t);

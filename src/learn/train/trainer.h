@@ -7,7 +7,7 @@
 #include "monitor/page.h"
 #include "monitor/ring.h"
 #include "supervise/inject.h"
-#include "train/compare.h"
+#include "train/saved.h"
 #include "train/train.h"
 #include "train/watchdog.h"
 

@@ -1,25 +1,8 @@
-/* Whether a checkpoint belongs to a configuration: row by row, as each option's row says (ls_change_t). */
-#ifndef LS_TRAIN_COMPARE_H
-#define LS_TRAIN_COMPARE_H
+/* The meta data of a checkpoint: what it says of its run, its data and their names. */
+#ifndef LS_TRAIN_SAVED_H
+#define LS_TRAIN_SAVED_H
 
-#include "train/config.h"
-
-/* The purpose for which the checkpoint is read. */
-typedef enum {
-  LS_USE_RESUME, /* continuing its run */
-  LS_USE_MODEL   /* its weights alone: evaluation, prediction */
-} ls_use_t;
-
-/* The value of a dotted path, borrowed; NULL when there is none. */
-json_t *ls_train_meta_at(const json_t *meta, const char *path);
-
-/* Compares the resolved configuration in a checkpoint's meta data with `config`; `name` is the checkpoint's,
- * for messages. Refuses with LS_ERR_MISMATCH: all differences in one message, both sides named. Otherwise,
- * with `list`, one message of level info lists the allowed changes and the values kept from the checkpoint.
- * other_data: other data are allowed. weights_fit: the model accepts the checkpoint's weights, so a refusal
- * may recommend a new run with them. Local. */
-ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
-                             ls_use_t use, bool other_data, bool weights_fit, bool list);
+#include "config/compare.h"
 
 /* Samples that were left out: those before position `to` of the stream and from `from` on, for train.past_step. */
 enum { LS_SKIPS_MAX = 16 };
@@ -77,10 +60,5 @@ ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_c
 ls_status_t ls_train_compare_names(ls_ctx_t *ctx, const char *file, const json_t *meta,
                                    const ls_dataset_t *dataset);
 ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *dataset);
-
-/* Whether every rank was started with rank 0's options. Paths may differ, and what a rank may decide alone: threads, waits,
- * what watches it. LS_ERR_CONFIG on the ranks with others, which name the first. Collective. */
-ls_status_t ls_train_compare_ranks(ls_ctx_t *ctx, ls_comm_t *comm, const ls_config_t *config,
-                                   const ls_trainer_options_t *options);
 
 #endif

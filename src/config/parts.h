@@ -1,13 +1,13 @@
 /* Inside the configuration: its own sections and rules. */
-#ifndef LS_TRAIN_CONFIG_PARTS_H
-#define LS_TRAIN_CONFIG_PARTS_H
+#ifndef LS_CONFIG_PARTS_H
+#define LS_CONFIG_PARTS_H
 
-#include "train/config.h"
+#include "config/config.h"
 
-/* config_rows.c */
+/* rows.c */
 extern const ls_section_t ls_train_section, ls_checkpoint_section, ls_parallel_section, ls_cost_section;
 
-/* config_check.c: the rules between sections; reports every broken one. Sets values that depend on several
+/* check.c: the rules between sections; reports every broken one. Sets values that depend on several
  * sections (epochs, parallel.automatic, parallel.strategy). */
 ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config);
 

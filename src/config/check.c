@@ -1,6 +1,5 @@
 /* The rules between sections, which no single row can express. */
-#include "train/config_parts.h"
-#include "train/train.h"
+#include "config/parts.h"
 
 #include "comm/transport.h"
 
@@ -93,7 +92,7 @@ static ls_status_t check_safety(ls_ctx_t *ctx, const ls_doc_t *doc, const ls_con
   return LS_OK;
 }
 
-ls_status_t ls_train_safety_check(ls_ctx_t *ctx, const ls_config_t *config) {
+ls_status_t ls_config_safety_check(ls_ctx_t *ctx, const ls_config_t *config) {
   if (config->monitor.dir || config->safety.count == 0) return LS_OK;
   return ls_fail_at(
       ctx, LS_ERR_CONFIG, place_of(config->doc.root, "safety", &nowhere),
@@ -101,7 +100,7 @@ ls_status_t ls_train_safety_check(ls_ctx_t *ctx, const ls_config_t *config) {
       "train --supervise, which has one");
 }
 
-ls_status_t ls_train_least_check(ls_ctx_t *ctx, const ls_config_t *config) {
+ls_status_t ls_config_least_check(ls_ctx_t *ctx, const ls_config_t *config) {
   const long long least = config->supervise_ranks.least, ranks = config->parallel.ranks;
   if (config->parallel.automatic || least <= ranks) return LS_OK;
   const ls_doc_node_t *section = ls_doc_get(ls_doc_get(config->doc.root, "supervise"), "ranks");

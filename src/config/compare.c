@@ -1,7 +1,7 @@
 /* Compares configurations: walks over the option rows of every section that matters to a run; each row says
  * what a change of it means. */
-#include "train/compare.h"
-#include "train/config_parts.h"
+#include "config/compare.h"
+#include "config/parts.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -132,13 +132,13 @@ static void compare_layers(differences_t *d, const json_t *saved, const json_t *
 /* ---- columns, which only some kinds of data have ---- */
 
 /* The checkpoint's feature columns: as they were read, else as they were configured. */
-static json_t *saved_columns(const json_t *meta) {
+json_t *ls_config_saved_columns(const json_t *meta) {
   json_t *names = json_object_get(meta, "columns");
-  return json_is_array(names) ? names : ls_train_meta_at(meta, "config.data.columns");
+  return json_is_array(names) ? names : ls_json_at(meta, "config.data.columns");
 }
 
 static bool is_csv(const json_t *config) {
-  const char *kind = json_string_value(ls_train_meta_at(config, "data.kind"));
+  const char *kind = json_string_value(ls_json_at(config, "data.kind"));
   return kind && strcmp(kind, "csv") == 0;
 }
 
@@ -148,7 +148,7 @@ static void name_columns(const json_t *meta, json_t *saved, json_t *now) {
   json_t *was = json_object_get(saved, "data"), *is = json_object_get(now, "data");
   bool csv = is_csv(saved) && is_csv(now);
   if (csv && json_array_size(json_object_get(is, "columns")) > 0)
-    json_object_set(was, "columns", saved_columns(meta));
+    json_object_set(was, "columns", ls_config_saved_columns(meta));
   else
     json_object_del(is, "columns");
   if (!csv) json_object_del(is, "target");
@@ -197,8 +197,8 @@ static ls_status_t conclude(ls_ctx_t *ctx, const char *name, differences_t *d, b
   return LS_OK;
 }
 
-ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
-                             ls_use_t use, bool other_data, bool weights_fit, bool list) {
+ls_status_t ls_config_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
+                              ls_use_t use, bool other_data, bool weights_fit, bool list) {
   json_t *saved = json_deep_copy(json_object_get(meta, "config")), *now = ls_config_json(config);
   differences_t d = {
       .use = use, .other_data = other_data, .weights_fit = weights_fit, .short_of_memory = !saved || !now};
@@ -207,18 +207,17 @@ ls_status_t ls_train_compare(ls_ctx_t *ctx, const char *name, const ls_config_t 
     d.text[i] = "";
   name_columns(meta, saved, now);
   for (int i = 0; i < LS_COUNT(sections); i++)
-    compare_rows(&d, sections[i]->name, sections[i], ls_train_meta_at(saved, sections[i]->name),
-                 ls_train_meta_at(now, sections[i]->name));
+    compare_rows(&d, sections[i]->name, sections[i], ls_json_at(saved, sections[i]->name),
+                 ls_json_at(now, sections[i]->name));
   const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
   if (strategy->section)
-    compare_rows(&d, strategy->section->name, strategy->section,
-                 ls_train_meta_at(saved, strategy->section->name),
-                 ls_train_meta_at(now, strategy->section->name));
-  const json_t *was = ls_train_meta_at(saved, "train.optimizer.groups"),
-               *is = ls_train_meta_at(now, "train.optimizer.groups");
+    compare_rows(&d, strategy->section->name, strategy->section, ls_json_at(saved, strategy->section->name),
+                 ls_json_at(now, strategy->section->name));
+  const json_t *was = ls_json_at(saved, "train.optimizer.groups"),
+               *is = ls_json_at(now, "train.optimizer.groups");
   if (was != is && !json_equal(was, is))
     add(&d, LS_CHANGE_LISTED, "train.optimizer.groups", value_text(&d.arena, was), value_text(&d.arena, is));
-  compare_layers(&d, ls_train_meta_at(saved, "model.layers"), ls_train_meta_at(now, "model.layers"));
+  compare_layers(&d, ls_json_at(saved, "model.layers"), ls_json_at(now, "model.layers"));
   ls_status_t status = conclude(ctx, name, &d, list);
   ls_arena_release(&d.arena);
   json_decref(saved);
@@ -279,15 +278,12 @@ static char *share_text(ls_ctx_t *ctx, ls_comm_t *comm, const char *own, ls_stat
   return text;
 }
 
-ls_status_t ls_train_compare_ranks(ls_ctx_t *ctx, ls_comm_t *comm, const ls_config_t *config,
-                                   const ls_trainer_options_t *options) {
-  if (comm->size == 1) return LS_OK;
+ls_status_t ls_config_compare_ranks(ls_ctx_t *ctx, ls_comm_t *comm, const ls_config_t *config,
+                                    json_t *flags) {
   char found[256] = "";
   json_t *own = ls_config_json(config), *first = NULL, *value[2] = {NULL, NULL};
-  json_object_set_new(own, "--resume", json_boolean(options->resume));
-  json_object_set_new(own, "--init", json_boolean(options->init != NULL));
-  json_object_set_new(own, "--trace", json_boolean(options->trace));
-  json_object_set_new(own, "--allow-data-change", json_boolean(options->allow_data_change));
+  json_object_update(own, flags);
+  json_decref(flags);
   char *dumped = own && comm->rank == 0 ? json_dumps(own, JSON_COMPACT) : NULL;
   ls_status_t status;
   char *text = share_text(ctx, comm, dumped, &status);
@@ -308,78 +304,4 @@ ls_status_t ls_train_compare_ranks(ls_ctx_t *ctx, ls_comm_t *comm, const ls_conf
   json_decref(first);
   json_decref(own);
   return ls_comm_agree(comm, "comparing the ranks' configurations", status);
-}
-
-/* A list of strings as an option has it, borrowed from `names`. */
-static ls_status_t take_names(ls_arena_t *arena, const json_t *names, ls_strings_t *out) {
-  size_t count = json_array_size(names);
-  if (count == 0 || count > INT_MAX) return LS_OK;
-  const char **list = ls_arena_array(arena, count, sizeof *list);
-  if (!list) return LS_ERR_MEMORY;
-  for (size_t i = 0; i < count; i++)
-    list[i] = json_string_value(json_array_get(names, i));
-  *out = (ls_strings_t){(int)count, list};
-  return LS_OK;
-}
-
-/* Before there was a list of them every column had an indicator of gaps. */
-static ls_status_t take_indicators(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data) {
-  const json_t *names = json_object_get(meta, "indicators");
-  data->indicators_trained = meta != NULL;
-  return take_names(arena, names ? names : saved_columns(meta), &data->indicators);
-}
-
-ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data) {
-  if (data->kind == LS_DATA_TEXT)
-    return take_names(arena, json_object_get(meta, "vocabulary"), &data->vocabulary);
-  if (data->kind != LS_DATA_CSV && data->kind != LS_DATA_IMAGES) return LS_OK;
-  ls_status_t status = take_names(arena, json_object_get(meta, "labels"), &data->labels);
-  data->classes_trained = meta;
-  if (status == LS_OK && data->missing == LS_MISSING_INDICATOR) status = take_indicators(arena, meta, data);
-  if (status != LS_OK || data->columns.count > 0 || data->kind == LS_DATA_IMAGES) return status;
-  status = take_names(arena, saved_columns(meta), &data->columns);
-  data->columns_trained = data->columns.count > 0;
-  return status;
-}
-
-/* The names of classes or tokens, where both have some. */
-static ls_status_t compare_names(ls_ctx_t *ctx, const char *file, const json_t *was, const ls_dataset_t *d,
-                                 const ls_strings_t *is, const char *what) {
-  size_t count = json_array_size(was), same = 0;
-  if (count == 0 || is->count == 0) return LS_OK;
-  while (same < count && same < (size_t)is->count &&
-         strcmp(json_string_value(json_array_get(was, same)), is->v[same]) == 0)
-    same++;
-  if (same == count && same == (size_t)is->count) return LS_OK;
-  const char *theirs = same < count ? json_string_value(json_array_get(was, same)) : NULL;
-  const char *ours = same < (size_t)is->count ? is->v[same] : NULL;
-  return ls_fail(
-      ctx, LS_ERR_MISMATCH,
-      "%s was trained with other %s than %s has: %zu and %d of them; number %zu (from 0) is %s%s%s there "
-      "and %s%s%s here, so its weights mean something else",
-      file, what, d->source, count, is->count, same, theirs ? "'" : "", theirs ? LS_SHOWN(theirs) : "none",
-      theirs ? "'" : "", ours ? "'" : "", ours ? LS_SHOWN(ours) : "none", ours ? "'" : "");
-}
-
-ls_status_t ls_train_compare_names(ls_ctx_t *ctx, const char *file, const json_t *meta,
-                                   const ls_dataset_t *d) {
-  ls_status_t status =
-      compare_names(ctx, file, json_object_get(meta, "vocabulary"), d, &d->vocabulary, "characters");
-  return status == LS_OK ? compare_names(ctx, file, json_object_get(meta, "labels"), d, &d->labels, "classes")
-                         : status;
-}
-
-ls_status_t ls_train_compare_columns(ls_ctx_t *ctx, const json_t *meta, const ls_dataset_t *d) {
-  const json_t *names = json_object_get(meta, "columns");
-  if (!d->columns || !json_is_array(names)) return LS_OK;
-  for (int64_t i = 0; i < d->column_count; i++) {
-    const char *was = json_string_value(json_array_get(names, (size_t)i));
-    if (was && strcmp(was, d->columns[i]) == 0) continue;
-    return ls_fail(ctx, LS_ERR_MISMATCH,
-                   "%s: feature column %lld is '%s', but the checkpoint was trained with '%s' there; name "
-                   "the columns in "
-                   "its order: data.columns",
-                   d->source, (long long)i + 1, LS_SHOWN(d->columns[i]), LS_SHOWN(was ? was : "nothing"));
-  }
-  return LS_OK;
 }

@@ -1,5 +1,5 @@
 /* The rows of the sections that belong to no single module: train, train.checkpoint, parallel and cost. */
-#include "train/config_parts.h"
+#include "config/parts.h"
 
 #include "device/device.h"
 #include "graph/ops/ops.h"
@@ -99,6 +99,7 @@ static const ls_option_t checkpoint_rows[] = {
 const ls_section_t ls_checkpoint_section = {"train.checkpoint", checkpoint_rows, LS_COUNT(checkpoint_rows),
                                             "Where checkpoints go, and how often."};
 
+const char *const ls_wire_names[] = {"f32", "bf16", "f16", NULL};
 static const char *const side_names[] = {"auto", "off", "on", NULL}; /* in the order of ls_side_t */
 static const ls_option_t parallel_rows[] = {
     ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .change = LS_CHANGE_IGNORED, .optional = true,
