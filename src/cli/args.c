@@ -1,37 +1,59 @@
-/* Flags as rows: one table gives parsing and help. */
+/* Commands and flags as rows: parsing and help come from them. */
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PUTS(field) .place = offsetof(cli_args_t, field)
+static const cli_command_t *commands[CLI_COMMANDS_MAX];
+static int command_count;
+
+void cli_command_register(const cli_command_t *command) {
+  int at = command_count++;
+  assert(command_count <= CLI_COMMANDS_MAX);
+  for (; at > 0 && commands[at - 1]->place > command->place; at--)
+    commands[at] = commands[at - 1];
+  commands[at] = command;
+}
+
+const cli_command_t *cli_command_at(int index) {
+  return index < command_count ? commands[index] : NULL;
+}
+
+const cli_command_t *cli_command_find(const char *name) {
+  for (int i = 0; i < command_count; i++)
+    if (!strcmp(name, commands[i]->name)) return commands[i];
+  return NULL;
+}
+
+#define PUTS(which, field) .flag = CLI_FLAG_##which, .place = offsetof(cli_args_t, field)
 static const cli_extra_t flags[] = {
     {"--ranks", "N", "Number of ranks, instead of parallel.ranks; train starts them through mpirun.",
-     CLI_FLAG_RANKS, PUTS(ranks)},
-    {"--resume", NULL, "Continue from the newest intact checkpoint in train.checkpoint.dir.", CLI_FLAG_RESUME,
-     PUTS(resume)},
+     CLI_NUMBER(1, 65536, 0), PUTS(RANKS, ranks)},
+    {"--resume", NULL, "Continue from the newest intact checkpoint in train.checkpoint.dir.",
+     PUTS(RESUME, resume)},
     {"--checkpoint", "DIR",
      "A checkpoint, or the directory of a run for its newest intact checkpoint. Without CONFIG the run's "
      "config.json is read.",
-     CLI_FLAG_CHECKPOINT, PUTS(checkpoint)},
+     PUTS(CHECKPOINT, checkpoint)},
     {"--set", "a.b=VALUE",
      "Override one option of the configuration; repeatable. Relative paths start at "
      "the current folder.",
-     CLI_FLAG_SET, PUTS(sets)},
-    {"--config", "FILE", "The configuration file, like CONFIG; - is stdin.", CLI_FLAG_CONFIG, PUTS(config)},
+     PUTS(SET, sets)},
+    {"--config", "FILE", "The configuration file, like CONFIG; - is stdin.", PUTS(CONFIG, config)},
     {"--data-root", "DIR",
      "Folder at which relative paths of section data start (default: the "
      "configuration's folder).",
-     CLI_FLAG_CONFIG, PUTS(data_root)},
+     PUTS(CONFIG, data_root)},
     {"--env", "NAME", "Lay this section of the configuration's `env` over the rest (default: $LOCKSTEP_ENV).",
-     CLI_FLAG_CONFIG, PUTS(env)},
-    {"--json", NULL, "Print one JSON document on stdout instead of tables.", CLI_FLAG_JSON, PUTS(json)},
-    {"--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).", CLI_FLAG_TRACE,
-     PUTS(trace)},
-    {"--quiet", NULL, "Print no progress line.", CLI_FLAG_QUIET, PUTS(quiet)},
-    {"--verbose", NULL, "Print more messages on stderr.", CLI_FLAG_VERBOSE, PUTS(verbose)},
-    {"--help", NULL, "Print this text.", CLI_FLAG_HELP, PUTS(help)},
+     PUTS(CONFIG, env)},
+    {"--json", NULL, "Print one JSON document on stdout instead of tables.", PUTS(JSON, json)},
+    {"--trace", "FILE", "Write the last steps' timeline (Chrome trace; ui.perfetto.dev).",
+     PUTS(TRACE, trace)},
+    {"--quiet", NULL, "Print no progress line.", PUTS(QUIET, quiet)},
+    {"--verbose", NULL, "Print more messages on stderr.", PUTS(VERBOSE, verbose)},
+    {"--help", NULL, "Print this text.", PUTS(HELP, help)},
 };
 
 int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]) {
@@ -69,10 +91,17 @@ static ls_status_t whole(ls_ctx_t *ctx, const char *name, const char *text, int6
   return LS_OK;
 }
 
-/* Puts the value of the flag of all commands where its row says. */
+static ls_status_t percent(ls_ctx_t *ctx, const char *name, const char *text, double *value) {
+  char *end;
+  *value = strtod(text, &end);
+  if (!*end && end != text && *value > 0 && *value < 100) return LS_OK;
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes a number between 0 and 100, not \"%s\"", name, text);
+}
+
+/* Puts the value of a shared flag where its row says. */
 static ls_status_t take(ls_ctx_t *ctx, const cli_extra_t *row, const char *value, cli_args_t *args) {
   void *place = (char *)args + row->place;
-  if (row->flag == CLI_FLAG_RANKS) return whole(ctx, row->name, value, 1, 65536, place);
+  if (row->type == CLI_WHOLE) return whole(ctx, row->name, value, row->min, row->max, place);
   if (row->flag == CLI_FLAG_SET && args->set_count == CLI_SETS_MAX)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "more than %d --set assignments; put them into the file",
                    CLI_SETS_MAX);
@@ -83,23 +112,6 @@ static ls_status_t take(ls_ctx_t *ctx, const cli_extra_t *row, const char *value
   else
     *(bool *)place = true;
   return LS_OK;
-}
-
-ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
-                           int64_t min, int64_t max, int64_t fallback, int64_t *value) {
-  const char *text = args->extra[extra];
-  *value = fallback;
-  return text ? whole(ctx, command->extra[extra].name, text, min, max, value) : LS_OK;
-}
-
-ls_status_t cli_args_percent(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
-                             double fallback, double *value) {
-  char *end = NULL;
-  const char *text = args->extra[extra];
-  *value = text ? strtod(text, &end) : fallback;
-  if (!text || (!*end && end != text && *value > 0 && *value < 100)) return LS_OK;
-  return ls_fail(ctx, LS_ERR_ARGUMENT, "%s takes a number between 0 and 100, not \"%s\"",
-                 command->extra[extra].name, text);
 }
 
 /* A value in brackets may be left out: the next argument is one if it is a plain word, which no path of a file is. */
@@ -129,7 +141,8 @@ static ls_status_t take_flag(ls_ctx_t *ctx, const cli_command_t *command, const 
   if (!row->value && equals) return usage(ctx, command, "no value may follow", row->name);
   if (row->place) return take(ctx, row, value, args);
   args->extra[at] = value;
-  return LS_OK;
+  if (row->type == CLI_WHOLE) return whole(ctx, row->name, value, row->min, row->max, &args->whole[at]);
+  return row->type == CLI_PERCENT ? percent(ctx, row->name, value, &args->percent[at]) : LS_OK;
 }
 
 static ls_status_t take_operand(ls_ctx_t *ctx, const cli_command_t *command, const char *arg, int *operands,
@@ -148,6 +161,8 @@ ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc
   cli_extra_t rows[CLI_FLAGS_MAX];
   int operands = 0, count = cli_flags(command, rows);
   *args = (cli_args_t){.argc = argc, .argv = argv};
+  for (int i = 0; i < count && i < CLI_EXTRA_MAX; i++)
+    args->percent[i] = (double)(args->whole[i] = rows[i].usual);
   for (int i = 2; i < argc; i++) {
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
       args->help = true;
@@ -190,8 +205,8 @@ void cli_help_command(FILE *to, const cli_command_t *command) {
 
 void cli_usage_program(FILE *to) {
   fprintf(to, "usage: lockstep COMMAND ...\n\n  ");
-  for (int i = 0; cli_commands[i]; i++)
-    fprintf(to, "%s%s", i ? ", " : "", cli_commands[i]->name);
+  for (int i = 0; i < command_count; i++)
+    fprintf(to, "%s%s", i ? ", " : "", commands[i]->name);
   fprintf(to, "\n\n  lockstep --help           what the commands do, and the exit codes\n"
               "  lockstep COMMAND --help   options of a command\n");
 }
@@ -216,8 +231,8 @@ bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]) {
 
 void cli_help_program(FILE *to) {
   fprintf(to, "usage: lockstep COMMAND ...\n\nTrains neural networks on one device or many.\n\ncommands:\n");
-  for (int i = 0; cli_commands[i]; i++)
-    fprintf(to, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+  for (int i = 0; i < command_count; i++)
+    fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
   fprintf(to, "\n  lockstep COMMAND --help   options of a command\n"
               "  lockstep help config      every option of a configuration\n"
               "  lockstep help man NAME    source of the manual page of a command, or of config (scdoc)\n"

@@ -22,17 +22,24 @@ const cli_extra_t bench_flags[] = {
     [BENCH_PRECISIONS] = {"--precisions", "P,..", "Precisions (default: train.precision)."},
     [BENCH_PEER] = {"--peer", "on,off", "GPUs: with and without access to each other's memory."},
     [BENCH_WEAK] = {"--weak", NULL, "Weak scaling: --batches are per rank."},
-    [BENCH_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50)."},
-    [BENCH_STEPS] = {"--steps", "N", "Measured steps of a repetition (default 100)."},
-    [BENCH_WARMUP] = {"--warmup", "N", "Steps before the measured ones, which do not count (default 10)."},
+    [BENCH_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50).",
+                           CLI_NUMBER(1, 100000, 50)},
+    [BENCH_STEPS] = {"--steps", "N", "Measured steps of a repetition (default 100).",
+                     CLI_NUMBER(1, 1000000, 100)},
+    [BENCH_WARMUP] = {"--warmup", "N", "Steps before the measured ones, which do not count (default 10).",
+                      CLI_NUMBER(0, 1000000, 10)},
     [BENCH_PER_PROCESS] = {"--per-process", "N",
-                           "Repetitions that one process makes (default 1; --study on GPUs 10)."},
-    [BENCH_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5)."},
+                           "Repetitions that one process makes (default 1; --study on GPUs 10).",
+                           CLI_NUMBER(1, 100000, 1)},
+    [BENCH_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5).",
+                      CLI_SHARE(5)},
     [BENCH_CONTROL] = {"--control", "PAIRS",
                        "Compare the first variant with itself in this many pairs, to see what is noise "
-                       "(default 1, 0 = none)."},
+                       "(default 1, 0 = none).",
+                       CLI_NUMBER(0, 10000, 1)},
     [BENCH_CONTROL_REPETITIONS] = {"--control-repetitions", "N",
-                                   "Repetitions of each side of a pair (default 5)."},
+                                   "Repetitions of each side of a pair (default 5).",
+                                   CLI_NUMBER(2, 100000, 5)},
     [BENCH_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one rank."},
     [BENCH_PLAN] = {"--plan", "FILE,..",
                     "Show the predictions of these files (lockstep plan --json) beside the "
@@ -44,12 +51,15 @@ const cli_extra_t bench_flags[] = {
     [BENCH_HTML] = {"--html", "FILE", "Write the report as one HTML file with plots."},
     [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
     [BENCH_SEED] = {"--order-seed", "N",
-                    "Seed of the order of the runs, and of the resampling behind intervals (default 1)."},
-    [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is killed (default 600)."},
+                    "Seed of the order of the runs, and of the resampling behind intervals (default 1).",
+                    CLI_NUMBER(0, 1000000000, 1)},
+    [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is killed (default 600).",
+                     CLI_NUMBER(1, 1000000, 600)},
     [BENCH_BUDGET] =
         {"--budget", "S",
          "Start no round that would end after S seconds; there are then fewer repetitions. --study families: "
-         "end after S seconds (default 150)."},
+         "end after S seconds (default 150).",
+         CLI_NUMBER(1, 100000000, 100000000)},
     [BENCH_ONCE] = {"--once", "FILE", "Internal: measure this configuration here, write the raw values."},
     [BENCH_ONCE_PARAMS] = {"--once-params", "FILE",
                            "Internal, with --once: write curves and the final parameters."},
@@ -96,24 +106,16 @@ static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args, const ls_benc
 
 static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b) {
   ls_bench_method_t *m = &b->method;
-  const struct {
-    bench_flag_t flag;
-    int64_t min, max, fallback;
-    int64_t *value;
-  } rows[] = {{BENCH_REPETITIONS, 1, 100000, args->extra[BENCH_ONCE] ? 1 : 50, &m->repetitions},
-              {BENCH_STEPS, 1, 1000000, 100, &m->steps},
-              {BENCH_WARMUP, 0, 1000000, 10, &m->warmup_steps},
-              {BENCH_PER_PROCESS, 1, 100000, 1, &m->per_process},
-              {BENCH_CONTROL, 0, 10000, 1, &m->control_pairs},
-              {BENCH_CONTROL_REPETITIONS, 2, 100000, 5, &m->control_repetitions},
-              {BENCH_SEED, 0, 1000000000, 1, &m->order_seed},
-              {BENCH_LIMIT, 1, 1000000, 600, &b->limit_s},
-              {BENCH_BUDGET, 1, 100000000, 100000000, &b->budget_s}};
-  for (int i = 0; i < LS_COUNT(rows); i++) {
-    ls_status_t status = cli_args_whole(ctx, &cli_bench, args, (int)rows[i].flag, rows[i].min, rows[i].max,
-                                        rows[i].fallback, rows[i].value);
-    if (status != LS_OK) return status;
-  }
+  *m = (ls_bench_method_t){.repetitions = args->whole[BENCH_REPETITIONS],
+                           .steps = args->whole[BENCH_STEPS],
+                           .warmup_steps = args->whole[BENCH_WARMUP],
+                           .per_process = args->whole[BENCH_PER_PROCESS],
+                           .control_pairs = args->whole[BENCH_CONTROL],
+                           .control_repetitions = args->whole[BENCH_CONTROL_REPETITIONS],
+                           .order_seed = args->whole[BENCH_SEED],
+                           .margin_percent = args->percent[BENCH_MARGIN]};
+  b->limit_s = args->whole[BENCH_LIMIT];
+  b->budget_s = args->whole[BENCH_BUDGET];
   m->config = args->config ? args->config : "of the study";
   m->weak = args->extra[BENCH_WEAK] != NULL;
   b->validate = args->extra[BENCH_VALIDATE] != NULL;
@@ -127,7 +129,7 @@ static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b
                    "bench --help");
   if (b->validate && m->weak)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--validate compares equal global batches; leave --weak out");
-  return cli_args_percent(ctx, &cli_bench, args, BENCH_MARGIN, 5, &m->margin_percent);
+  return LS_OK;
 }
 
 /* Without CONFIG the study's own configuration is a file beside the children's, so that they read it too. */
@@ -246,8 +248,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_bench = {
+static const cli_command_t command = {
     .name = "bench",
+    .place = 53,
     .summary = "Measures variants of a configuration: repetitions, intervals, tests, a control.",
     .details = "Variants are all sensible combinations of the lists. Their repetitions are "
                "interleaved in random order,\neach in a process of its own. docs/bench.md "
@@ -256,3 +259,4 @@ const cli_command_t cli_bench = {
              CLI_FLAG_VERBOSE,
     .extra = bench_flags,
     .run = run};
+CLI_COMMAND(command)

@@ -11,14 +11,16 @@
 #include <string.h>
 
 enum { KINDS, SEEDS, FIRST_SEED, KEEP };
+enum { SEEDS_MAX = 10000 };
 static const cli_extra_t extra[] = {
     {"--kinds", "NAMES", "Kinds of faults, separated by commas (default: all that fit; docs/chaos.md)."},
-    {"--seeds", "N", "Runs of each kind (default: 10)."},
-    {"--first-seed", "N", "The first seed (default: 1): a run is repeated by its kind and seed."},
+    {"--seeds", "N", "Runs of each kind (default: 10).", CLI_NUMBER(1, SEEDS_MAX, 10)},
+    {"--first-seed", "N", "The first seed (default: 1): a run is repeated by its kind and seed.",
+     CLI_NUMBER(0, INT32_MAX, 1)},
     {"--keep", "DIR", "Keep what the runs wrote in this folder: DIR/KIND-SEED."},
     {NULL, NULL, NULL}};
 
-enum { SEEDS_MAX = 10000, SAVES = 10, KEPT = 2, HASH_BYTES = 64, TEXT_BYTES = 256 };
+enum { SAVES = 10, KEPT = 2, HASH_BYTES = 64, TEXT_BYTES = 256 };
 
 /* One run, as it came out. */
 typedef struct {
@@ -347,12 +349,9 @@ static ls_status_t all_kinds(chaos_t *c, int64_t seeds) {
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  chaos_t c = {.ctx = ctx, .args = args};
+  chaos_t c = {.ctx = ctx, .args = args, .seed = args->whole[FIRST_SEED]};
   ls_config_t *config;
-  int64_t seeds;
-  ls_status_t status = cli_args_whole(ctx, &cli_chaos, args, SEEDS, 1, SEEDS_MAX, 10, &seeds);
-  if (status == LS_OK) status = cli_args_whole(ctx, &cli_chaos, args, FIRST_SEED, 0, INT32_MAX, 1, &c.seed);
-  if (status == LS_OK) status = check_names(ctx, args->extra[KINDS]);
+  ls_status_t status = check_names(ctx, args->extra[KINDS]);
   if (status == LS_OK) status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
   c.config = config;
@@ -367,7 +366,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     status = (c.dir = ls_path_absolute(ctx, args->extra[KEEP])) ? ls_dir_make(ctx, c.dir) : LS_ERR_MEMORY;
   else if (status == LS_OK)
     status = ls_dir_temporary(ctx, "lockstep-chaos", &c.dir);
-  if (status == LS_OK) status = all_kinds(&c, seeds);
+  if (status == LS_OK) status = all_kinds(&c, args->whole[SEEDS]);
   if (c.dir && !args->extra[KEEP]) ls_dir_remove(NULL, c.dir);
   cli_stop_mode(mode);
   json_decref(c.rows);
@@ -376,10 +375,12 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_chaos = {
+static const cli_command_t command = {
     .name = "chaos",
+    .place = 75,
     .summary =
         "Makes faults happen to supervised runs of a configuration, and says whether each came out right.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

@@ -94,8 +94,10 @@ config:
   return status;
 }
 
-const cli_command_t cli_check = {
+static const cli_command_t command = {
     .name = "check",
+    .place = 41,
     .summary = "Checks configuration, data and the schedules of all ranks, without training.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
     .run = run};
+CLI_COMMAND(command)

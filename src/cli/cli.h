@@ -7,7 +7,13 @@
 #include "train/train.h"
 #include <stdio.h>
 
-enum { CLI_SETS_MAX = LS_CONFIG_SETS_MAX, CLI_EXTRA_MAX = 32, CLI_OPERAND_MAX = 2, CLI_JSON_VERSION = 1 };
+enum {
+  CLI_SETS_MAX = LS_CONFIG_SETS_MAX,
+  CLI_EXTRA_MAX = 32,
+  CLI_COMMANDS_MAX = 32,
+  CLI_OPERAND_MAX = 2,
+  CLI_JSON_VERSION = 1
+};
 
 /* messages.c: the messages of this process on stderr. */
 enum { CLI_KEPT_BYTES = 8192 };
@@ -60,16 +66,26 @@ typedef struct {
   int64_t ranks;             /* 0 = not given */
   bool json, resume, quiet, verbose, help;
   const char *operand[CLI_OPERAND_MAX];
-  const char *extra[CLI_EXTRA_MAX]; /* by row of the command's own flags; NULL = not given, switches: "" */
+  /* By row of the command's own flags: the text, NULL = not given, "" = a switch; and the number of a row that takes one. */
+  const char *extra[CLI_EXTRA_MAX];
+  int64_t whole[CLI_EXTRA_MAX];
+  double percent[CLI_EXTRA_MAX];
 } cli_args_t;
 
-/* A flag: of one command alone, or of all that have it among their cli_flag_t. */
+/* A flag is a row: parsing, help, manual pages and completion come from it. */
+typedef enum { CLI_TEXT, CLI_WHOLE, CLI_PERCENT } cli_value_t;
 typedef struct {
   const char *name, *value; /* value: its placeholder, NULL for switches */
   const char *help;
-  unsigned flag; /* in args.c: which one it is, */
-  size_t place;  /* and where in cli_args_t its value goes. 0: into `extra` */
+  cli_value_t type; /* PERCENT: between 0 and 100, both excluded */
+  int64_t min, max; /* of a whole number */
+  int64_t usual;    /* the number where the flag is not given */
+  unsigned flag;    /* in args.c: the cli_flag_t that gives it to a command, */
+  size_t place;     /* and where in cli_args_t its value goes. 0: into `extra` */
 } cli_extra_t;
+#define CLI_NUMBER(least, most, otherwise)                                                                   \
+  .type = CLI_WHOLE, .min = (least), .max = (most), .usual = (otherwise)
+#define CLI_SHARE(otherwise) .type = CLI_PERCENT, .usual = (otherwise)
 
 typedef enum {
   CLI_FLAG_CONFIG = 1 << 0, /* positional CONFIG, and --data-root */
@@ -88,6 +104,7 @@ typedef enum {
 
 typedef struct {
   const char *name;
+  int place; /* among the commands of --help: from 10 training, 30 the network, 50 foresight, 70 live runs, 90 the rest */
   const char *summary;
   const char *details;      /* further --help text, may be NULL */
   unsigned flags;           /* cli_flag_t */
@@ -97,21 +114,18 @@ typedef struct {
   ls_status_t (*run)(ls_ctx_t *ctx, const cli_args_t *args);
 } cli_command_t;
 
-extern const cli_command_t cli_train, cli_eval, cli_predict, cli_export, cli_quantize, cli_generate,
-    cli_inspect, cli_check, cli_plan, cli_simulate, cli_bench, cli_compare, cli_monitor, cli_report,
-    cli_probe, cli_stress, cli_chaos, cli_tokenize, cli_completion;
-extern const cli_command_t *const cli_commands[];        /* NULL-terminated */
+/* Adds the row to the program's commands before main begins. A command is one file: it ends with its row and this line. */
+#define CLI_COMMAND(row)                                                                                     \
+  __attribute__((constructor)) static void row##_register(void) {                                            \
+    cli_command_register(&row);                                                                              \
+  }
+void cli_command_register(const cli_command_t *command);
+const cli_command_t *cli_command_at(int index);          /* in the order of their places; NULL: no more */
 const cli_command_t *cli_command_find(const char *name); /* NULL: there is none */
 
 /* args.c: reads argv after the command's name. Reports LS_ERR_ARGUMENT with the remedy. */
 ls_status_t cli_args_parse(ls_ctx_t *ctx, const cli_command_t *command, int argc, char **argv,
                            cli_args_t *args);
-/* The value of an own flag as a whole number from min to max; `fallback` when it was not given. */
-ls_status_t cli_args_whole(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
-                           int64_t min, int64_t max, int64_t fallback, int64_t *value);
-/* The same for a number between 0 and 100. */
-ls_status_t cli_args_percent(ls_ctx_t *ctx, const cli_command_t *command, const cli_args_t *args, int extra,
-                             double fallback, double *value);
 /* All of it; and a few lines for whoever gave no command. */
 void cli_help_program(FILE *to);
 /* Every flag that the command takes, its own first. Returns how many. */

@@ -10,7 +10,8 @@ enum { COMPARE_VARIANT_A, COMPARE_VARIANT_B, COMPARE_MARGIN, COMPARE_FLAG_COUNT 
 static const cli_extra_t flags[] = {
     [COMPARE_VARIANT_A] = {"--variant-a", "NAME", "Variant of A (default: each that B has too)."},
     [COMPARE_VARIANT_B] = {"--variant-b", "NAME", "Variant of B (default: --variant-a)."},
-    [COMPARE_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5)."},
+    [COMPARE_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5).",
+                        CLI_SHARE(5)},
     [COMPARE_FLAG_COUNT] = {NULL, NULL, NULL}};
 
 /* Steps with different work take different times: if both documents state their work and it differs, a
@@ -140,9 +141,8 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   json_t *a = NULL, *b = NULL;
   pairs_t pairs = {.count = 0};
   const char *name_a = args->extra[COMPARE_VARIANT_A], *name_b = args->extra[COMPARE_VARIANT_B];
-  double margin;
-  ls_status_t status = cli_args_percent(ctx, &cli_compare, args, COMPARE_MARGIN, 5, &margin);
-  if (status == LS_OK) status = ls_bench_document_read(ctx, args->operand[0], &a);
+  const double margin = args->percent[COMPARE_MARGIN];
+  ls_status_t status = ls_bench_document_read(ctx, args->operand[0], &a);
   if (status == LS_OK) status = ls_bench_document_read(ctx, args->operand[1], &b);
   if (status == LS_OK) {
     size_t most = json_array_size(json_object_get(a, "variants"));
@@ -163,8 +163,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_compare = {
+static const cli_command_t command = {
     .name = "compare",
+    .place = 54,
     .summary = "Compares two benchmarks: difference with interval, tests, verdict.",
     .details =
         "A and B are JSON documents of lockstep bench (the same file twice compares two of its variants).",
@@ -173,3 +174,4 @@ const cli_command_t cli_compare = {
     .operand_count = 2,
     .extra = flags,
     .run = run};
+CLI_COMMAND(command)

@@ -64,8 +64,8 @@ static void offer_operands(const cli_command_t *command) {
 }
 
 static void offer_commands(void) {
-  for (int i = 0; cli_commands[i]; i++)
-    printf("%s\t%s\n", cli_commands[i]->name, cli_commands[i]->summary);
+  for (int i = 0; cli_command_at(i); i++)
+    printf("%s\t%s\n", cli_command_at(i)->name, cli_command_at(i)->summary);
 }
 
 void cli_complete(int count, char **words) {
@@ -173,8 +173,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                  args->operand[0]);
 }
 
-const cli_command_t cli_completion = {
+static const cli_command_t command = {
     .name = "completion",
+    .place = 92,
     .summary = "Prints a script for your shell that completes lockstep's commands, flags and "
                "options.",
     .details = "bash: source <(lockstep completion bash). zsh: source <(lockstep completion zsh).\n"
@@ -182,3 +183,4 @@ const cli_command_t cli_completion = {
     .operands = "bash|zsh|fish",
     .operand_count = 1,
     .run = run};
+CLI_COMMAND(command)

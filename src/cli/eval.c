@@ -94,10 +94,12 @@ config:
   return status;
 }
 
-const cli_command_t cli_eval = {.name = "eval",
-                                .summary = "Evaluates a checkpoint on the configured data.",
-                                .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_TOGETHER |
-                                         CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
-                                         CLI_FLAG_VERBOSE,
-                                .extra = extra,
-                                .run = run};
+static const cli_command_t command = {.name = "eval",
+                                      .place = 31,
+                                      .summary = "Evaluates a checkpoint on the configured data.",
+                                      .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL |
+                                               CLI_FLAG_TOGETHER | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET |
+                                               CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                      .extra = extra,
+                                      .run = run};
+CLI_COMMAND(command)

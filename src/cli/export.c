@@ -71,10 +71,12 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                                            .output = args->extra[EXTRA_OUTPUT]});
 }
 
-const cli_command_t cli_export = {
+static const cli_command_t command = {
     .name = "export",
+    .place = 33,
     .summary = "Writes a checkpoint for other programs: its weights, or the network as ONNX.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
              CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

@@ -18,14 +18,16 @@ static const cli_extra_t extra[] = {
         {"--vocabulary", "FILE",
          "The tokens' text: the tokenizer.json or list of characters with which lockstep tokenize made the "
          "token file (default: that of the checkpoint)."},
-    [EXTRA_TOKENS] = {"--tokens", "N", "How many tokens follow (default: 200)."},
+    [EXTRA_TOKENS] = {"--tokens", "N", "How many tokens follow (default: 200).", CLI_NUMBER(1, 1 << 30, 200)},
     [EXTRA_TEMPERATURE] =
         {"--temperature", "T",
          "Probabilities to the power of 1 / T, 0 to 100: 0 always takes the most probable token "
          "(default: 1)."},
-    [EXTRA_TOP_K] = {"--top-k", "K", "Only the K most probable tokens (default: all)."},
+    [EXTRA_TOP_K] = {"--top-k", "K", "Only the K most probable tokens (default: all).",
+                     CLI_NUMBER(1, 1 << 30, 1 << 30)},
     [EXTRA_SEED] = {"--seed", "S",
-                    "Seed of the random choices: the same seed gives the same text (default: 0)."},
+                    "Seed of the random choices: the same seed gives the same text (default: 0).",
+                    CLI_NUMBER(0, INT64_MAX, 0)},
     [EXTRA_BEST] = {"--best", NULL,
                     "Take the run's best checkpoint, by train.best of its validation part, instead "
                     "of the newest."},
@@ -216,20 +218,18 @@ static ls_status_t open_tokenizer(generate_t *g, const ls_config_t *config) {
   return status;
 }
 
-static ls_status_t read_flags(generate_t *g, const cli_command_t *command) {
+static ls_status_t read_flags(generate_t *g) {
   const char *temperature = g->args->extra[EXTRA_TEMPERATURE];
   char *end = NULL;
   g->temperature = temperature ? strtod(temperature, &end) : 1;
   if (temperature && (*end || end == temperature || !(g->temperature >= 0 && g->temperature <= 100)))
     return ls_fail(g->ctx, LS_ERR_ARGUMENT, "--temperature takes a number from 0 to 100, not \"%s\"",
                    temperature);
-  ls_status_t status = cli_args_whole(g->ctx, command, g->args, EXTRA_TOKENS, 1, 1 << 30, 200, &g->wanted);
-  if (status == LS_OK)
-    status = cli_args_whole(g->ctx, command, g->args, EXTRA_TOP_K, 1, 1 << 30, g->drawn, &g->top);
-  if (status == LS_OK)
-    status = cli_args_whole(g->ctx, command, g->args, EXTRA_SEED, 0, INT64_MAX, 0, &g->seed);
+  g->wanted = g->args->whole[EXTRA_TOKENS];
+  g->top = g->args->whole[EXTRA_TOP_K];
+  g->seed = g->args->whole[EXTRA_SEED];
   if (g->top > g->drawn) g->top = g->drawn;
-  return status;
+  return LS_OK;
 }
 
 static ls_status_t generate(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
@@ -245,7 +245,7 @@ static ls_status_t generate(ls_ctx_t *ctx, const cli_args_t *args, const ls_conf
         ctx, LS_ERR_CONFIG,
         "lockstep generate needs a model that has a class for every position of its input, the next token");
   ls_status_t status = open_tokenizer(&g, config);
-  if (status == LS_OK) status = read_flags(&g, &cli_generate);
+  if (status == LS_OK) status = read_flags(&g);
   g.x = ls_alloc_array(ctx, (size_t)g.context, sizeof *g.x);
   g.p = ls_alloc_array(ctx, (size_t)(g.context * g.classes), sizeof *g.p);
   g.chance = ls_alloc_array(ctx, (size_t)g.classes, sizeof *g.chance);
@@ -267,10 +267,12 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
       ctx, args, &(cli_model_use_t){.use = generate, .best = args->extra[EXTRA_BEST] != NULL, .rows = 1});
 }
 
-const cli_command_t cli_generate = {.name = "generate",
-                                    .summary = "Goes on with a text, token by token.",
-                                    .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL |
-                                             CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
-                                             CLI_FLAG_VERBOSE,
-                                    .extra = extra,
-                                    .run = run};
+static const cli_command_t command = {.name = "generate",
+                                      .place = 35,
+                                      .summary = "Goes on with a text, token by token.",
+                                      .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL |
+                                               CLI_FLAG_CHECKPOINT | CLI_FLAG_SET | CLI_FLAG_JSON |
+                                               CLI_FLAG_VERBOSE,
+                                      .extra = extra,
+                                      .run = run};
+CLI_COMMAND(command)

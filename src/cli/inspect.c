@@ -283,9 +283,11 @@ config:
   return status;
 }
 
-const cli_command_t cli_inspect = {
+static const cli_command_t command = {
     .name = "inspect",
+    .place = 40,
     .summary = "Shows parameters, FLOPs, exact bytes per rank and the schedule, without running anything.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
     .extra = extras,
     .run = run};
+CLI_COMMAND(command)

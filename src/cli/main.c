@@ -10,17 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const cli_command_t *const cli_commands[] = {
-    &cli_train, &cli_eval,   &cli_predict,  &cli_export,   &cli_quantize,   &cli_generate, &cli_inspect,
-    &cli_check, &cli_plan,   &cli_simulate, &cli_bench,    &cli_compare,    &cli_monitor,  &cli_report,
-    &cli_probe, &cli_stress, &cli_chaos,    &cli_tokenize, &cli_completion, NULL};
-
-const cli_command_t *cli_command_find(const char *name) {
-  for (int i = 0; cli_commands[i]; i++)
-    if (!strcmp(name, cli_commands[i]->name)) return cli_commands[i];
-  return NULL;
-}
-
 static int print_version(bool json) {
 #ifdef LS_HAVE_DNNL
   static const char cpu[] = "oneDNN";
@@ -60,10 +49,10 @@ static int print_reference(ls_ctx_t *ctx) {
 }
 
 static int usage_error(ls_ctx_t *ctx, const char *name) {
-  const char *names[32];
+  const char *names[CLI_COMMANDS_MAX + 1];
   int n = 0;
-  for (; cli_commands[n]; n++)
-    names[n] = cli_commands[n]->name;
+  for (; cli_command_at(n); n++)
+    names[n] = cli_command_at(n)->name;
   names[n] = NULL;
   const char *nearest = ls_nearest(name, names);
   return ls_status_exit_code(

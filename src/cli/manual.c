@@ -41,15 +41,15 @@ static void program_page(void) {
   header("lockstep", 1);
   printf("trains neural networks on one device or many\n\n# SYNOPSIS\n\n*lockstep* _COMMAND_ ...++\n"
          "*lockstep* *help* _COMMAND_|*config*++\n*lockstep* *--version* [*--json*]\n\n# COMMANDS\n\n");
-  for (int i = 0; cli_commands[i]; i++) {
+  for (int i = 0; cli_command_at(i); i++) {
     char page[64];
-    snprintf(page, sizeof page, "lockstep-%s", cli_commands[i]->name);
-    entry(page, NULL, NULL, cli_commands[i]->summary);
+    snprintf(page, sizeof page, "lockstep-%s", cli_command_at(i)->name);
+    entry(page, NULL, NULL, cli_command_at(i)->summary);
   }
   exit_codes();
   printf("# SEE ALSO\n\n");
-  for (int i = 0; cli_commands[i]; i++)
-    printf("*lockstep-%s*(1), ", cli_commands[i]->name);
+  for (int i = 0; cli_command_at(i); i++)
+    printf("*lockstep-%s*(1), ", cli_command_at(i)->name);
   printf("*lockstep-config*(5)\n");
 }
 

@@ -21,19 +21,13 @@ static const cli_extra_t flags[] = {
     [MONITOR_WEB] = {"--web", NULL,
                      "Show it in a browser: prints the page's address, and serves it until Ctrl-C. Not with "
                      "--once or --json."},
-    [MONITOR_PORT] = {"--port", "N", "With --web: the port (default 7480); 0 = any free one."},
+    [MONITOR_PORT] = {"--port", "N", "With --web: the port (default 7480); 0 = any free one.",
+                      CLI_NUMBER(0, UINT16_MAX, 7480)},
     [MONITOR_ADDRESS] = {"--address", "A",
                          "With --web: the IPv4 address to listen on (default 127.0.0.1, only this host)."},
     [MONITOR_FLAG_COUNT] = {NULL, NULL, NULL}};
 
-enum {
-  PORT_USUAL = 7480,
-  LOOK_MS = 250,
-  BAR_COLUMNS = 20,
-  EVENTS_SHOWN = 5,
-  CURVE_COLUMNS = 60,
-  COLUMNS_USUAL = 80
-};
+enum { LOOK_MS = 250, BAR_COLUMNS = 20, EVENTS_SHOWN = 5, CURVE_COLUMNS = 60, COLUMNS_USUAL = 80 };
 
 typedef struct {
   ls_viewer_t view;
@@ -337,11 +331,9 @@ static void print_json(const screen_t *s) {
 
 static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_viewer_t view;
-  int64_t port;
   const char *address = args->extra[MONITOR_ADDRESS] ? args->extra[MONITOR_ADDRESS] : "127.0.0.1";
-  ls_status_t status =
-      cli_args_whole(ctx, &cli_monitor, args, MONITOR_PORT, 0, UINT16_MAX, PORT_USUAL, &port);
-  if (status == LS_OK && (args->extra[MONITOR_ONCE] || args->json))
+  ls_status_t status = LS_OK;
+  if (args->extra[MONITOR_ONCE] || args->json)
     status =
         ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep monitor: --web cannot be combined with --once or --json");
   if (status == LS_OK && !ls_monitor_is_address(address))
@@ -350,7 +342,7 @@ static ls_status_t run_web(ls_ctx_t *ctx, const cli_args_t *args) {
                 "lockstep monitor: --address takes an IPv4 address such as 127.0.0.1, not \"%s\"", address);
   if (status == LS_OK) status = ls_viewer_open(ctx, args->operand[0], &view);
   if (status != LS_OK) return status;
-  status = cli_monitor_web(ctx, &view, address, (int)port);
+  status = cli_monitor_web(ctx, &view, address, (int)args->whole[MONITOR_PORT]);
   ls_viewer_close(&view);
   return status;
 }
@@ -388,20 +380,22 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_monitor = {.name = "monitor",
-                                   .summary = "Shows a running training: loss, ranks, GPUs, events.",
-                                   .details = "DIR is the training's monitor.dir, or a folder in which "
-                                              "that is called monitor (docs/monitor.md). Nothing "
-                                              "is written there, and the training does not "
-                                              "notice.\nOn a terminal the screen is drawn again until the "
-                                              "run ends or Ctrl-C. A bar is a rank's own speed "
-                                              "beside the fastest\nrank's. Letters behind a GPU say what "
-                                              "limits its clock: P power, T heat, H a hardware "
-                                              "brake.\nThe page of --web keeps its token in "
-                                              "DIR/web.token, which only its owner may read: with it, "
-                                              "the address stays the same.",
-                                   .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
-                                   .operands = "DIR",
-                                   .operand_count = 1,
-                                   .extra = flags,
-                                   .run = run};
+static const cli_command_t command = {.name = "monitor",
+                                      .place = 71,
+                                      .summary = "Shows a running training: loss, ranks, GPUs, events.",
+                                      .details = "DIR is the training's monitor.dir, or a folder in which "
+                                                 "that is called monitor (docs/monitor.md). Nothing "
+                                                 "is written there, and the training does not "
+                                                 "notice.\nOn a terminal the screen is drawn again until the "
+                                                 "run ends or Ctrl-C. A bar is a rank's own speed "
+                                                 "beside the fastest\nrank's. Letters behind a GPU say what "
+                                                 "limits its clock: P power, T heat, H a hardware "
+                                                 "brake.\nThe page of --web keeps its token in "
+                                                 "DIR/web.token, which only its owner may read: with it, "
+                                                 "the address stays the same.",
+                                      .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
+                                      .operands = "DIR",
+                                      .operand_count = 1,
+                                      .extra = flags,
+                                      .run = run};
+CLI_COMMAND(command)

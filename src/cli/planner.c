@@ -276,7 +276,8 @@ static const cli_extra_t extras[] = {
                     "for Kubernetes)."},
     [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: also answer by the study's rules, for comparison."},
     [EXTRA_BUDGET] = {"--budget-ms", "N",
-                      "Spend at most N ms on timing ops that the profile does not hold (default 6000)."},
+                      "Spend at most N ms on timing ops that the profile does not hold (default 6000).",
+                      CLI_NUMBER(1, 3600000, 0)},
     [EXTRA_MACHINE] = {"--machine", "PROFILE", "Plan for the machine of this profile; measure nothing here."},
     [EXTRA_DEVICES] = {"--devices", "N,..", "Consider only these numbers of devices."},
     [EXTRA_FRESH] = {"--fresh", NULL,
@@ -324,13 +325,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_plan_options_t options = {.devices_max = (int)args->ranks};
   const char *devices = args->extra[EXTRA_DEVICES];
   cli_list_t list = {.count = 0};
-  int64_t budget_ms = 0;
   ls_status_t status = check_extras(ctx, args);
-  if (status == LS_OK) status = cli_args_whole(ctx, &cli_plan, args, EXTRA_BUDGET, 1, 3600000, 0, &budget_ms);
   if (status == LS_OK && devices)
     status = cli_list_read(ctx, extras[EXTRA_DEVICES].name, devices, true, &list);
   if (status != LS_OK) return status;
-  options.budget_s = (double)budget_ms * 1e-3;
+  options.budget_s = (double)args->whole[EXTRA_BUDGET] * 1e-3;
   options.no_crossover = args->extra[EXTRA_EMIT] || args->extra[EXTRA_NO_CROSSOVER];
   options.fresh = args->extra[EXTRA_FRESH] != NULL;
   options.only = list.number;
@@ -346,8 +345,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_plan = {
+static const cli_command_t command = {
     .name = "plan",
+    .place = 51,
     .summary = "Predicts which devices and strategy make the configured training fastest here.",
     .details = "Prices every candidate's real schedule with this machine's profile (lockstep "
                "probe). Ops that the profile\ndoes not hold are timed, on one GPU or on this "
@@ -356,3 +356,4 @@ const cli_command_t cli_plan = {
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_VERBOSE,
     .extra = extras,
     .run = run};
+CLI_COMMAND(command)

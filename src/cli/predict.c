@@ -146,8 +146,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
                                            .input = input});
 }
 
-const cli_command_t cli_predict = {
+static const cli_command_t command = {
     .name = "predict",
+    .place = 32,
     .summary = "Predicts classes or values for samples of a file or stdin.",
     .details =
         "For classes: the most probable one, its probability, and the probability of each. For values: the "
@@ -158,3 +159,4 @@ const cli_command_t cli_predict = {
              CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

@@ -14,7 +14,7 @@ static const cli_extra_t extra[] = {
     {"--quick", NULL,
      "Measure for about 3 s instead of about 10; adds to a full profile, never replaces it."},
     {"--ranks-into", "FILE", "Internal: what probe starts under mpirun to measure between ranks."},
-    {"--world", "N", "Internal, with --ranks-into: how many ranks."},
+    {"--world", "N", "Internal, with --ranks-into: how many ranks.", CLI_NUMBER(1, CLI_PROBE_RANKS_MAX, 1)},
     {"--fresh", NULL,
      "Discard the earlier profile of this machine, including the times that plan added "
      "to it."},
@@ -278,9 +278,11 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_probe = {
+static const cli_command_t command = {
     .name = "probe",
+    .place = 73,
     .summary = "Describes, measures and diagnoses this machine, and saves its profile for plan.",
     .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

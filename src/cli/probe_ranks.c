@@ -72,10 +72,7 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
   const bool quick = args->extra[CLI_PROBE_QUICK] != NULL;
   ls_comm_t *control;
   ls_profile_t *profile = NULL;
-  int64_t ranks;
-  ls_status_t status =
-      cli_args_whole(ctx, &cli_probe, args, CLI_PROBE_WORLD, 1, CLI_PROBE_RANKS_MAX, 1, &ranks);
-  if (status == LS_OK) status = cli_launch(ctx, args, (int)ranks, LS_COMM_DEADLINE_S);
+  ls_status_t status = cli_launch(ctx, args, (int)args->whole[CLI_PROBE_WORLD], LS_COMM_DEADLINE_S);
   if (status != LS_OK) return status;
   ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
   if (!machine) return LS_ERR_MEMORY;

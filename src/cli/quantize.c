@@ -14,7 +14,8 @@ enum { EXTRA_OUTPUT, EXTRA_SAMPLES, EXTRA_UNPRUNED, EXTRA_BEST };
 static const cli_extra_t extra[] = {
     [EXTRA_OUTPUT] = {"--output", "FILE", "The file to write, for lockstep predict --int8."},
     [EXTRA_SAMPLES] = {"--samples", "N",
-                       "Training samples on which the ranges of activations are measured (default: 1024)."},
+                       "Training samples on which the ranges of activations are measured (default: 1024).",
+                       CLI_NUMBER(1, 1 << 30, 1024)},
     [EXTRA_UNPRUNED] =
         {"--unpruned", "DIR",
          "Checkpoints of the same model before pruning, with which the table begins: a run without "
@@ -253,12 +254,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_new_file_t file = {.fd = -1};    /* it takes its place when everything has been measured */
   char *dir = NULL, *own_file = NULL; /* of the unpruned model's integers */
-  int64_t samples;
   if (!args->checkpoint || !output)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lockstep quantize: %s is missing; see lockstep quantize --help",
                    output ? "--checkpoint DIR" : "--output FILE");
-  ls_status_t status = cli_args_whole(ctx, &cli_quantize, args, EXTRA_SAMPLES, 1, 1 << 30, 1024, &samples);
-  if (status == LS_OK) status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
+  ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
   q.config = config;
   *own = (model_t){.name = unpruned ? "pruned " : "", .checkpoint = args->checkpoint};
@@ -278,7 +277,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
     q.model[0].int8 = own_file;
   }
   for (int i = 0; i < q.models && status == LS_OK; i++)
-    status = measure(&q, &q.model[i], samples);
+    status = measure(&q, &q.model[i], args->whole[EXTRA_SAMPLES]);
   if (status == LS_OK) status = compare(&q);
   status = ls_new_file_end(ctx, &file, status);
   if (dir) ls_dir_remove(ctx, dir);
@@ -292,8 +291,9 @@ config:
   return status;
 }
 
-const cli_command_t cli_quantize = {
+static const cli_command_t command = {
     .name = "quantize",
+    .place = 34,
     .summary = "Writes a checkpoint's weights as 8-bit integers, and says what that changes.",
     .details =
         "Products of convolutions (of one group) and of dense layers then work on 8-bit integers: weights "
@@ -305,3 +305,4 @@ const cli_command_t cli_quantize = {
              CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

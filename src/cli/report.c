@@ -152,8 +152,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_report = {
+static const cli_command_t command = {
     .name = "report",
+    .place = 72,
     .summary = "Makes one HTML file of a watched training: curves, parts, restarts.",
     .details = "DIR is the training's monitor.dir (docs/monitor.md). Needs python3.",
     .flags = CLI_FLAG_VERBOSE,
@@ -161,3 +162,4 @@ const cli_command_t cli_report = {
     .operand_count = 1,
     .extra = flags,
     .run = run};
+CLI_COMMAND(command)

@@ -121,8 +121,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_simulate = {
+static const cli_command_t command = {
     .name = "simulate",
+    .place = 52,
     .summary = "Predicts the step time on a machine that a file describes, from the schedules "
                "that training runs.",
     .details = "All figures are simulated; --json names the source of each "
@@ -130,3 +131,4 @@ const cli_command_t cli_simulate = {
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
     .extra = extras,
     .run = run};
+CLI_COMMAND(command)

@@ -6,15 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SECONDS_MAX = 7 * 24 * 3600, THREADS_MAX = 1024 };
 enum { SECONDS, PARTS, MEMORY, HOST_MEMORY, DISK, NETWORK, BACKEND, THREADS, PLANT };
 static const cli_extra_t extra[] = {
-    {"--seconds", "S", "How long (default: 60)."},
+    {"--seconds", "S", "How long (default: 60).", CLI_NUMBER(1, SECONDS_MAX, 60)},
     {"--parts", "NAMES",
      "What to load: compute, memory, links, separated by commas, or none (default: all)."},
     {"--memory", "PERCENT",
-     "Fill the device's memory up to this share, what other programs use included (default: 80)."},
+     "Fill the device's memory up to this share, what other programs use included (default: 80).",
+     CLI_SHARE(80)},
     {"--host-memory", "PERCENT",
-     "Fill the host's memory up to this share, too, and check it beside the GPUs."},
+     "Fill the host's memory up to this share, too, and check it beside the GPUs.", CLI_SHARE(0)},
     {"--disk", "DIR[:SIZE]",
      "Write a file there and read it back, beside the rest (default: 256M; units K, M, G, T). It has no "
      "name, so that nothing is left of it."},
@@ -23,13 +25,14 @@ static const cli_extra_t extra[] = {
      "configuration. Alone with --parts none."},
     {"--backend", "NAME",
      "auto, cpu, cuda or ref (default: auto). A rank for each GPU; one for the processors."},
-    {"--threads", "N", "Threads of a rank on processors (default: an equal part of them)."},
+    {"--threads", "N", "Threads of a rank on processors (default: an equal part of them).",
+     CLI_NUMBER(1, THREADS_MAX, 0)},
     {"--plant", "FAULT",
      "Plant a fault to see that it is found: product:RANK, memory:RANK, host-memory:RANK, disk:RANK, "
      "transfer:FROM-TO, link:FROM-TO."},
     {NULL, NULL, NULL}};
 
-enum { DEADLINE_S = 120, SECONDS_MAX = 7 * 24 * 3600, THREADS_MAX = 1024 };
+enum { DEADLINE_S = 120 };
 
 /* ---- options ---- */
 
@@ -126,15 +129,9 @@ static ls_status_t read_disk(ls_ctx_t *ctx, const char *text, ls_stress_options_
   return LS_OK;
 }
 
-static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_options_t *o,
-                                int64_t *threads, char **dir) {
-  int64_t seconds;
-  double percent, host;
-  ls_status_t status = cli_args_whole(ctx, &cli_stress, args, SECONDS, 1, SECONDS_MAX, 60, &seconds);
-  if (status == LS_OK) status = cli_args_percent(ctx, &cli_stress, args, MEMORY, 80, &percent);
-  if (status == LS_OK) status = cli_args_percent(ctx, &cli_stress, args, HOST_MEMORY, 0, &host);
-  if (status == LS_OK) status = read_disk(ctx, args->extra[DISK], o, dir);
-  if (status == LS_OK) status = cli_args_whole(ctx, &cli_stress, args, THREADS, 1, THREADS_MAX, 0, threads);
+static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_options_t *o, char **dir) {
+  const double host = args->percent[HOST_MEMORY];
+  ls_status_t status = read_disk(ctx, args->extra[DISK], o, dir);
   if (status == LS_OK) status = read_parts(ctx, args->extra[PARTS], &o->parts);
   if (status == LS_OK) status = read_plant(ctx, args->extra[PLANT], &o->plant);
   if (status == LS_OK)
@@ -143,8 +140,8 @@ static ls_status_t read_options(ls_ctx_t *ctx, const cli_args_t *args, ls_stress
     status = ls_fail(ctx, LS_ERR_ARGUMENT,
                      "--parts none leaves nothing to do: add --network, --disk or --host-memory");
   if (status != LS_OK) return status;
-  o->seconds = (double)seconds;
-  o->memory_share = percent / 100;
+  o->seconds = (double)args->whole[SECONDS];
+  o->memory_share = args->percent[MEMORY] / 100;
   if (host > 0 && !o->backend->host_memory) o->host_share = host / 100;
   if (host > 0 && o->backend->host_memory) { /* it is the device's */
     o->memory_share = host / 100;
@@ -183,14 +180,14 @@ static ls_status_t conclude(ls_ctx_t *ctx, const ls_stress_report_t *report, int
                                          : "this machine is below a target; its results were right");
 }
 
-static ls_status_t burn(ls_ctx_t *ctx, ls_comm_t *control, const cli_args_t *args, ls_stress_options_t *o,
-                        int64_t threads) {
+static ls_status_t burn(ls_ctx_t *ctx, ls_comm_t *control, const cli_args_t *args, ls_stress_options_t *o) {
+  const int threads = (int)args->whole[THREADS];
   cpu_set_t unbound;
   ls_stress_report_t *report;
   bool host = o->backend->host_processors;
   ls_profile_t *profile = open_profile(ctx, control->rank == 0);
   if (host) ls_cpu_narrow(control->local_rank, control->local_size, &unbound);
-  o->threads = threads ? (int)threads : host ? ls_cpu_count() : 1;
+  o->threads = threads ? threads : host ? ls_cpu_count() : 1;
   o->index = control->local_rank;
   o->begin = cli_stress_begin;
   o->round = cli_stress_round;
@@ -206,8 +203,7 @@ static ls_status_t burn(ls_ctx_t *ctx, ls_comm_t *control, const cli_args_t *arg
   return status;
 }
 
-static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_options_t *o,
-                              int64_t threads) {
+static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_options_t *o) {
   ls_comm_t *control;
   int rank, size,
       ranks = args->ranks                   ? (int)args->ranks
@@ -225,7 +221,7 @@ static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_o
   if (launched) cli_messages_gather(args->messages);
   cli_stop_t mode = cli_stop_mode(CLI_STOP_TWICE);
   status = ls_comm_agree(control, "stress", check_disk(ctx, args->extra[PLANT], o, control));
-  if (status == LS_OK) status = burn(ctx, control, args, o, threads);
+  if (status == LS_OK) status = burn(ctx, control, args, o);
   cli_stop_mode(mode);
   cli_messages_settle(args->messages, &world);
   bool verdict = status == LS_OK || status == LS_ERR_BELOW || status == LS_ERR_DEVICE;
@@ -241,17 +237,18 @@ static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_stress_o
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_stress_options_t o = {0};
-  int64_t threads;
   char *dir = NULL;
-  ls_status_t status = read_options(ctx, args, &o, &threads, &dir);
-  if (status == LS_OK) status = with_ranks(ctx, args, &o, threads);
+  ls_status_t status = read_options(ctx, args, &o, &dir);
+  if (status == LS_OK) status = with_ranks(ctx, args, &o);
   ls_free(dir);
   return status;
 }
 
-const cli_command_t cli_stress = {
+static const cli_command_t command = {
     .name = "stress",
+    .place = 74,
     .summary = "Burns this machine in: products, memory and transfers at full load, every result checked.",
     .flags = CLI_FLAG_JSON | CLI_FLAG_RANKS | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

@@ -235,8 +235,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_tokenize = {
+static const cli_command_t command = {
     .name = "tokenize",
+    .place = 91,
     .summary = "Makes a token file of text (bytes, characters, byte-pair merges, WordPiece), or text of a "
                "token file.",
     .details = "INPUT is a file, or a pattern in quotes for several, which are written one after the other. "
@@ -247,3 +248,4 @@ const cli_command_t cli_tokenize = {
     .operand_count = 2,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

@@ -331,8 +331,9 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   return status;
 }
 
-const cli_command_t cli_train = {
+static const cli_command_t command = {
     .name = "train",
+    .place = 10,
     .summary = "Trains the configured network and reports loss, speed and what was saved.",
     .details = "With more than one rank, lockstep starts mpirun itself. Under mpirun or srun it "
                "uses the ranks that were\nstarted. On SIGINT or SIGTERM the run saves, then "
@@ -342,3 +343,4 @@ const cli_command_t cli_train = {
              CLI_FLAG_RESUME | CLI_FLAG_TRACE | CLI_FLAG_QUIET | CLI_FLAG_VERBOSE,
     .extra = extra,
     .run = run};
+CLI_COMMAND(command)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program with rows that it has never heard of: a strategy, a kind of state and a transport, each of one test file,
-# are documented, checked, drawn, trained, saved and loaded, priced, simulated and swept like all others.
+# The program with rows that it has never heard of: a strategy, a kind of state, a transport and a command, each of one test
+# file, are documented, checked, drawn, trained, saved and loaded, priced, simulated, swept and run like all others.
 set -eu
 . "$(dirname "$0")/../program/lib.sh"
 LOCKSTEP_PROFILE=$work/profile.json
@@ -21,6 +21,14 @@ for line in '^  toy  *the whole gradient at the end, by parts' '^  relay  *every
   grep -q "$line" "$work/help" || fail "the reference lacks $line"
 done
 expect 3 'did you mean `remember`' check "$config" --set parallel.toy.remembr=false
+
+# a command: listed, documented, completed, parsed and run
+"$program" --help | grep -q '^  toy  *Says which strategy' || fail "the command is not listed"
+"$program" help man toy | grep -q '^\*--times\* _N_$' || fail "no manual page of the command"
+"$program" --complete toy --t | grep -q '^--times	' || fail "the command's flag is not completed"
+[ "$("$program" toy "$config" --times 3 --ranks 4 | grep -c '^toy on 4 ranks$')" = 3 ] || fail "the command does not run"
+expect 2 '--times takes a whole number from 1 to 9, not "10"' toy "$config" --times 10
+expect 2 'did you mean --times' toy "$config" --tims 1
 
 # checked and drawn, with its state counted
 "$program" check "$config" --ranks 3 >"$work/out" || fail "check: $(cat "$work/out")"
