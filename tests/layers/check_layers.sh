@@ -15,8 +15,8 @@ allowed() {
   model | state) echo "base device graph" ;;
   optim) echo "base device graph state" ;;
   ckpt) echo "base device graph comm state" ;;
-  schedule) echo "base machine device graph comm state" ;;
-  strategy) echo "base machine device graph comm state schedule optim" ;;
+  schedule) echo "base device graph comm state" ;;
+  strategy) echo "base device graph comm state schedule optim" ;;
   monitor) echo "base stat machine" ;;
   supervise) echo "base monitor" ;;
   config) echo "base data device graph comm model optim strategy monitor supervise" ;;

@@ -1,12 +1,10 @@
-/* Programs: which member runs when; what members share; what is proven beyond each of them; their price. */
+/* Programs: which member runs when; what members share; what is proven beyond each of them. */
 
 #include "base/context.h"
 #include "build.h"
-#include "schedule/price.h"
 #include "schedule/run.h"
 
 #include "unit.h"
-#include <math.h>
 #include <string.h>
 
 enum { WIDTH = 16, BYTES = WIDTH * sizeof(float) };
@@ -170,43 +168,6 @@ static void a_step_runs_its_members(void **state) {
   ls_program_release(&p);
 }
 
-static ls_status_t by_name(void *user, const ls_schedule_t *s, int task, ls_time_t *time) {
-  (void)user;
-  double ns = s->tasks[task].name[0] == 't' ? 100 : 10; /* "twice" */
-  *time = (ls_time_t){ns, ns - 3, ns + 4};
-  return LS_OK;
-}
-
-static void a_step_costs_what_its_members_cost(void **state) {
-  (void)state;
-  ls_program_t p = program(100, 3, (use_t[]){WRITES, ADDS, UPDATES});
-  ls_cost_model_t model = {.task_time = by_name, .step_overhead_ns = 1000, .model_error = 0.1};
-  ls_price_t price, whole;
-  double ns = 1000, tasks = 0, parts = 0;
-  assert_int_equal(ls_program_price(ctx, &p, &model, &price), LS_OK);
-  for (int i = 0; i < 3; i++) {
-    ns += p.times[i] * (100 + 10 * (p.member[i]->task_count - 1));
-    tasks += p.times[i] * p.member[i]->task_count;
-  }
-  assert_float_equal(price.step.ns, ns, 1e-6);
-  assert_float_equal(price.step.low_ns, ns - sqrt(9 * tasks + 0.01 * ns * ns), 1e-6);
-  assert_float_equal(price.step.high_ns, ns + sqrt(16 * tasks + 0.01 * ns * ns), 1e-6);
-  for (int k = 0; k < LS_PHASE_STEP_COUNT; k++)
-    parts += price.parts_ns[k];
-  assert_float_equal(parts, ns, 1e-6);
-  ls_price_release(&price);
-  /* of one member it is that schedule's */
-  ls_program_t one = ls_program_of(p.member[2]);
-  assert_int_equal(ls_program_price(ctx, &one, &model, &price), LS_OK);
-  assert_int_equal(ls_schedule_price(ctx, p.member[2], &model, &whole), LS_OK);
-  assert_float_equal(price.step.ns, whole.step.ns, 1e-9);
-  assert_float_equal(price.step.low_ns, whole.step.low_ns, 1e-9);
-  assert_float_equal(price.step.high_ns, whole.step.high_ns, 1e-9);
-  ls_price_release(&whole);
-  ls_price_release(&price);
-  ls_program_release(&p);
-}
-
 /* The third of three steps ends with another member than the others. */
 static int third(const ls_program_t *p, int step, int m) {
   return ls_program_chain(p, step, m) + (m + 1 == p->micro_batches && step == 2);
@@ -230,16 +191,6 @@ static void steps_of_a_period_differ(void **state) {
     assert_int_equal(ls_program_at(&p, step, 1), step % 3 == 2 ? 2 : 1);
     assert_int_equal(ls_program_runs(&p, step, 2), step % 3 == 2);
   }
-  /* a step costs the mean of its period */
-  ls_cost_model_t model = {.task_time = by_name};
-  ls_price_t price, one[3];
-  assert_int_equal(ls_program_price(ctx, &p, &model, &price), LS_OK);
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(ls_schedule_price(ctx, p.member[i], &model, &one[i]), LS_OK);
-  assert_float_equal(price.step.ns, one[0].step.ns + (2 * one[1].step.ns + one[2].step.ns) / 3, 1e-6);
-  for (int i = 0; i < 3; i++)
-    ls_price_release(&one[i]);
-  ls_price_release(&price);
   ls_program_release(&p);
 }
 
@@ -258,6 +209,24 @@ static void each_step_of_a_period_is_proven(void **state) {
   assert_non_null(strstr(ls_ctx_error(ctx), "micro-batch 0 of step 2 wants member 2 of 2"));
   ls_ctx_clear(ctx);
   ls_program_release(&p);
+}
+
+/* Two cuts with as many tasks are two programs; the same cut under other names is one. */
+static void a_program_is_what_its_tasks_do(void **state) {
+  (void)state;
+  uint64_t hash[3];
+  for (int i = 0; i < LS_COUNT(hash); i++) {
+    const int64_t cut = i == 1 ? 32 : 16;
+    ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
+    const int part[] = {build_at(s, "a", BUILD_GRAD, 0, cut), build_at(s, "b", BUILD_GRAD, cut, 64)};
+    for (int k = 0; k < LS_COUNT(part); k++)
+      ls_schedule_collective(s, i == 2 ? "other" : "sum", LS_GROUP_WORLD, LS_ALL_REDUCE, part[k], part[k]);
+    assert_int_equal(ls_schedule_finish(s), LS_OK);
+    hash[i] = ls_program_hash(PROGRAM(s));
+    ls_schedule_destroy(s);
+  }
+  assert_true(hash[0] != hash[1]);
+  assert_true(hash[0] == hash[2]);
 }
 
 static void each_member_is_drawn(void **state) {
@@ -284,9 +253,9 @@ int main(void) {
                                       context_teardown),
       cmocka_unit_test_setup_teardown(ranks_have_the_same_members, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(a_step_runs_its_members, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(a_step_costs_what_its_members_cost, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(steps_of_a_period_differ, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(each_step_of_a_period_is_proven, context_setup, context_teardown),
+      cmocka_unit_test_setup_teardown(a_program_is_what_its_tasks_do, context_setup, context_teardown),
       cmocka_unit_test_setup_teardown(each_member_is_drawn, context_setup, context_teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* A strategy, a kind of state and a transport that no other file knows: trained like any other, equal to one rank to
  * the bit where numbers are exact. What the program does with them is in toy.sh. */
 
-#include "schedule/price.h"
+#include "plan/price.h"
 #include "strategy/world.h"
 #include "toy.h"
 

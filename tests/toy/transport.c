@@ -16,15 +16,15 @@ typedef struct {
   int count;
 } relay_t;
 
-static void bind(ls_comm_t *comm, ls_collective_t *c) {
+static ls_status_t bind(ls_comm_t *comm, ls_collective_t *c) {
   relay_t *relay = (relay_t *)comm;
-  relayed_t *r = ls_alloc(comm->ctx, sizeof *r);
   relayed_t **bound = ls_alloc_array(comm->ctx, (size_t)relay->count + 1, sizeof *bound);
-  if (!r || !bound) abort(); /* a test's transport */
+  if (!bound) return LS_ERR_MEMORY;
   if (relay->count) memcpy(bound, relay->bound, (size_t)relay->count * sizeof *bound);
   ls_free(relay->bound);
   relay->bound = bound;
-  relay->bound[relay->count] = r;
+  relayed_t *r = bound[relay->count] = ls_alloc(comm->ctx, sizeof *r);
+  if (!r) return LS_ERR_MEMORY;
   c->number = (uint32_t)relay->count++;
   r->c = c;
   r->gather = *c;
@@ -33,9 +33,9 @@ static void bind(ls_comm_t *comm, ls_collective_t *c) {
     if (c->kind == LS_REDUCE_SCATTER) r->gather.count *= comm->size;
     ls_shape_t all = LS_SHAPE(c->dtype, comm->size, r->gather.count);
     r->all = r->gather.recv = ls_alloc(comm->ctx, ls_shape_bytes(&all));
-    if (!r->all) abort();
+    if (!r->all) return LS_ERR_MEMORY;
   }
-  if (ls_comm_bind(relay->control, &r->gather) != LS_OK) abort();
+  return ls_comm_bind(relay->control, &r->gather);
 }
 
 static ls_status_t add_up(void *arg) {

@@ -97,6 +97,7 @@ ls_status_t ls_comm_bind(ls_comm_t *comm, ls_collective_t *c) {
   if (status != LS_OK) return status;
   c->comm = comm;
   c->number = 0;
-  if (comm->ops->bind) comm->ops->bind(comm, c);
-  return LS_OK;
+  if (comm->ops->bind) status = comm->ops->bind(comm, c);
+  if (status != LS_OK) c->comm = NULL;
+  return status;
 }

@@ -48,8 +48,9 @@ typedef struct {
 
 typedef struct {
   const char *name;
-  /* Writes what the transport needs into a collective with valid arguments; NULL = nothing. */
-  void (*bind)(ls_comm_t *comm, ls_collective_t *c);
+  /* Writes what the transport needs into a collective with valid arguments, and registers its buffers. Collective: all
+   * ranks bind the same collectives in the same order. NULL: nothing to do. */
+  ls_status_t (*bind)(ls_comm_t *comm, ls_collective_t *c);
   /* Puts a bound collective on a stream (host transports: a host stream; nccl: a CUDA stream, which may be
    * captured). Never allocates, searches or checks. *c and its buffers stay valid until it has run. */
   ls_status_t (*enqueue)(ls_stream_t *stream, ls_collective_t *c);
@@ -117,7 +118,8 @@ ls_status_t ls_comm_group(ls_comm_t *comm, const char *name, const int *ranks, i
 
 /* Call it once for each collective that streams will run, when its addresses are known. Checks the arguments
  * and lets the transport write what it needs into *c. After that ls_comm_enqueue may be called any number of
- * times, and a step allocates nothing here. Local. LS_ERR_ARGUMENT. */
+ * times, and a step allocates nothing here. Collective, as the transport may exchange addresses. LS_ERR_ARGUMENT, or the
+ * transport's own error; *c is then not bound. */
 ls_status_t ls_comm_bind(ls_comm_t *comm, ls_collective_t *c);
 /* LS_ERR_COMM when the communicator is broken, LS_ERR_ARGUMENT (not reported) when *c is not bound. */
 static inline ls_status_t ls_comm_enqueue(ls_stream_t *stream, ls_collective_t *c) {

@@ -11,8 +11,8 @@
 
 #include "schedule/schedule.h"
 
-/* A tree over the most shards that a step may have (LS_TREE_PARTS_MAX, 1,024) takes 11 members; the strategies assert
- * that it fits. ls_program_gather takes a member for each saved row that is sharded, and refuses more rows. */
+/* A tree over the most shards that a step may have (LS_TREE_PARTS_MAX, 1,024) takes 11 members; lower.c asserts
+ * that it fits. */
 enum { LS_PROGRAM_MEMBERS_MAX = 12 };
 
 typedef struct ls_program ls_program_t;
@@ -40,13 +40,6 @@ ls_status_t ls_program_finish(ls_program_t *p);
 ls_program_t ls_program_of(ls_schedule_t *s);
 void ls_program_release(ls_program_t *p); /* also of one that is zero */
 
-/* gather.c: makes the saved rows that are sharded whole, one for each "micro-batch": its member leaves the row, by
- * its name, among the stats, for ls_run_read. So memory is that of the largest. Of each range that the ranks hold,
- * their parts are equal and lie behind each other in the order of the ranks, as a reduce-scatter leaves them; else
- * LS_ERR_UNSUPPORTED. Without sharded rows the program has no members. */
-ls_status_t ls_program_gather(ls_ctx_t *ctx, ls_state_table_t *state, int rank, int world_size,
-                              ls_program_t *program);
-
 /* The number of the member that runs micro-batch m of a run's step. */
 int ls_program_at(const ls_program_t *p, int64_t step, int m);
 /* How often a run's step runs a member; as a mean. */
@@ -66,6 +59,10 @@ int64_t ls_program_step_tasks(const ls_program_t *p); /* that a step runs, as a 
 ls_status_t ls_program_check(const ls_program_t *p);
 /* Also proves that the ranks have the same members, and that each fits those of the other ranks. */
 ls_status_t ls_program_check_world(const ls_program_t *ranks, int count);
+
+/* A number for what a program does, whatever its tasks are called: micro-batches, rule, tasks, lanes, waits, groups,
+ * collectives, shapes and places of tensors. Programs with equal numbers take the same time. After finish. */
+uint64_t ls_program_hash(const ls_program_t *p);
 
 /* Exact bytes on this rank; what members share counts once. */
 void ls_program_fit(const ls_program_t *p, ls_fit_t *fit);

@@ -4,8 +4,8 @@
  * head | trainable parameters, group after group | frozen parameters | states of the graph. Gradients, moments and buckets cover
  * only the first two. The first LS_LAYOUT_HEAD elements are the head. In the gradient buffer it holds loss
  * and correct count (summed by the first bucket's all-reduce); elsewhere it is unused zeros. */
-#ifndef LS_SCHEDULE_LAYOUT_H
-#define LS_SCHEDULE_LAYOUT_H
+#ifndef LS_STATE_LAYOUT_H
+#define LS_STATE_LAYOUT_H
 
 #include "graph/graph.h"
 

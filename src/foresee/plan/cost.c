@@ -4,6 +4,7 @@
  * not depend on rows: they are curves over bytes, by op. Between two measured points a time is linear. */
 #include "plan/family.h"
 
+#include "probe/task_key.h"
 #include "stat/stat.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "comm/transport.h"
 #include "plan/timing.h"
-#include "schedule/price.h"
+#include "plan/price.h"
 
 enum { LS_FAMILY_BYTES = 80 };
 

@@ -1,12 +1,12 @@
 /* plan: predicts which devices, strategy and options make a step of this configuration fastest here, before
- * anything is trained. Every candidate's real schedule is built and priced (schedule/price.h) with a profile
+ * anything is trained. Every candidate's real schedule is built and priced (plan/price.h) with a profile
  * of this machine. Ops that the profile does not hold are timed (docs/plan.md says how) and added to it. All
  * times are predicted. */
 #ifndef LS_PLAN_PLAN_H
 #define LS_PLAN_PLAN_H
 
 #include "comm/transport.h"
-#include "schedule/price.h"
+#include "plan/price.h"
 #include "train/train.h"
 
 typedef struct {

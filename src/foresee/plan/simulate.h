@@ -5,7 +5,7 @@
 #define LS_PLAN_SIMULATE_H
 
 #include "base/option.h"
-#include "schedule/price.h"
+#include "plan/price.h"
 
 /* One number of a machine, and its source. source NULL: not given, value is the default. */
 typedef struct {

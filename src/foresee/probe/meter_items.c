@@ -4,7 +4,7 @@
 
 #include "graph/low.h"
 #include "probe/probe.h"
-#include "schedule/price.h"
+#include "probe/task_key.h"
 
 #include <stdio.h>
 #include <string.h>

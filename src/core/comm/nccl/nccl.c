@@ -132,8 +132,9 @@ static ncclResult_t put(ls_nccl_comm_t *n, const ls_collective_t *c, cudaStream_
 }
 
 /* Numbers follow kind and name, so that successive runs on one communicator share them. */
-static void bind(ls_comm_t *comm, ls_collective_t *c) {
+static ls_status_t bind(ls_comm_t *comm, ls_collective_t *c) {
   if (comm->size > 1) c->number = ls_nccl_progress_number(&nccl_of(comm)->progress, c);
+  return LS_OK;
 }
 
 static ls_status_t enqueue(ls_stream_t *stream, ls_collective_t *c) {

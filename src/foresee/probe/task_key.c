@@ -1,6 +1,4 @@
-/* The key of an op's time in a profile: everything on which its time depends, except the state of the
- * caches. */
-#include "schedule/price.h"
+#include "probe/task_key.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

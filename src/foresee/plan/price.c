@@ -1,6 +1,6 @@
 /* Prices a schedule: an event-driven simulation of its lanes. An event is the end of a task. Between two
  * events every running task works at a constant rate, which depends on the other busy lanes. */
-#include "schedule/price.h"
+#include "plan/price.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* price: predicts how long a step takes. Task times come from a cost model. Lanes are simulated with their
  * waits, and a task runs slower while other lanes are busy. Nothing is executed. */
-#ifndef LS_SCHEDULE_PRICE_H
-#define LS_SCHEDULE_PRICE_H
+#ifndef LS_PLAN_PRICE_H
+#define LS_PLAN_PRICE_H
 
 #include "machine/profile.h"
 #include "schedule/program.h"
@@ -44,10 +44,5 @@ ls_status_t ls_schedule_price(ls_ctx_t *ctx, const ls_schedule_t *s, const ls_co
 ls_status_t ls_program_price(ls_ctx_t *ctx, const ls_program_t *p, const ls_cost_model_t *model,
                              ls_price_t *price);
 void ls_price_release(ls_price_t *price);
-
-/* The key under which an op task's time is kept in a profile: backend (as ls_backend_key names it), threads,
- * op, attributes that matter, shapes. */
-const char *ls_task_key(const ls_schedule_t *s, int task, const char *backend, int threads,
-                        char buf[LS_PROFILE_KEY_BYTES]);
 
 #endif

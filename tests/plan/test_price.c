@@ -1,7 +1,8 @@
 /* Schedules small enough to be priced by hand. */
 #include "base/context.h"
-#include "build.h"
-#include "schedule/price.h"
+#include "plan/price.h"
+#include "probe/task_key.h"
+#include "schedule/build.h"
 
 #include <math.h>
 #include <string.h>
@@ -263,6 +264,74 @@ static void every_allocation_may_fail(void **state) {
   ls_schedule_destroy(s);
 }
 
+static ls_status_t first_dear(void *user, const ls_schedule_t *s, int task, ls_time_t *time) {
+  (void)user, (void)s;
+  const double ns = task == 0 ? 100 : 10;
+  *time = (ls_time_t){ns, ns - 3, ns + 4};
+  return LS_OK;
+}
+
+/* Members of one, two and three tasks. */
+static ls_program_t three_members(int micro_batches) {
+  ls_program_t p = {.micro_batches = micro_batches, .period = 1, .rule = ls_program_chain, .count = 3};
+  ls_schedule_t *rows_of = build_begin(ctx, 0, 1, 3);
+  for (int i = 0; i < p.count; i++) {
+    assert_int_equal(ls_schedule_create(ctx, rows_of->state, 0, 1, 3, &p.member[i]), LS_OK);
+    p.member[i]->name = "member";
+    for (int k = 0; k <= i; k++)
+      build_source(p.member[i], "task", build_transient(p.member[i], "x", 8));
+    assert_int_equal(ls_schedule_finish(p.member[i]), LS_OK);
+  }
+  ls_schedule_destroy(rows_of);
+  assert_int_equal(ls_program_finish(&p), LS_OK);
+  return p;
+}
+
+static void a_step_costs_what_its_members_cost(void **state) {
+  (void)state;
+  ls_program_t p = three_members(100);
+  ls_cost_model_t model = {.task_time = first_dear, .step_overhead_ns = 1000, .model_error = 0.1};
+  ls_price_t price, whole;
+  const double ns = 1000 + 100 + 98 * 110 + 120, tasks = 1 + 98 * 2 + 3;
+  double parts = 0;
+  assert_int_equal(ls_program_price(ctx, &p, &model, &price), LS_OK);
+  assert_float_equal(price.step.ns, ns, 1e-6);
+  assert_float_equal(price.step.low_ns, ns - sqrt(9 * tasks + 0.01 * ns * ns), 1e-6);
+  assert_float_equal(price.step.high_ns, ns + sqrt(16 * tasks + 0.01 * ns * ns), 1e-6);
+  for (int k = 0; k < LS_PHASE_STEP_COUNT; k++)
+    parts += price.parts_ns[k];
+  assert_float_equal(parts, ns, 1e-6);
+  ls_price_release(&price);
+  ls_program_t one = ls_program_of(p.member[2]);
+  assert_int_equal(ls_program_price(ctx, &one, &model, &price), LS_OK);
+  assert_int_equal(ls_schedule_price(ctx, p.member[2], &model, &whole), LS_OK);
+  assert_float_equal(price.step.ns, whole.step.ns, 1e-9);
+  assert_float_equal(price.step.low_ns, whole.step.low_ns, 1e-9);
+  assert_float_equal(price.step.high_ns, whole.step.high_ns, 1e-9);
+  ls_price_release(&whole);
+  ls_price_release(&price);
+  ls_program_release(&p);
+}
+
+static int step_itself(const ls_program_t *p, int step, int m) {
+  (void)p, (void)m;
+  return step;
+}
+
+static void a_step_costs_the_mean_of_its_period(void **state) {
+  (void)state;
+  ls_program_t p = three_members(1);
+  p.period = 3;
+  p.rule = step_itself;
+  assert_int_equal(ls_program_finish(&p), LS_OK);
+  ls_cost_model_t model = {.task_time = first_dear};
+  ls_price_t price;
+  assert_int_equal(ls_program_price(ctx, &p, &model, &price), LS_OK);
+  assert_float_equal(price.step.ns, (100 + 110 + 120) / 3.0, 1e-6);
+  ls_price_release(&price);
+  ls_program_release(&p);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, context_teardown)
   const struct CMUnitTest tests[] = {
@@ -278,6 +347,8 @@ int main(void) {
       TEST(keys_say_what_a_time_depends_on),
       TEST(attributes_beyond_the_fourth_are_part_of_the_key),
       TEST(every_allocation_may_fail),
+      TEST(a_step_costs_what_its_members_cost),
+      TEST(a_step_costs_the_mean_of_its_period),
   };
   return cmocka_run_group_tests_name("price", tests, NULL, NULL);
 }
