@@ -13,10 +13,10 @@
 
 typedef struct {
   const char *op;
-  ls_op_case_t c;
+  op_case_t c;
 } row_t;
 
-#define X(...) LS_CASE_F32(-1, 1, __VA_ARGS__)
+#define X(...) CASE_F32(-1, 1, __VA_ARGS__)
 #define ROW(op_, label, count, attrs_, ...)                                                                  \
   {                                                                                                          \
     op_, {                                                                                                   \
@@ -35,38 +35,36 @@ typedef struct {
           X(o, k, k, (c) / (g))),                                                                            \
       ROW("conv2d_dw", label, 2, ATTRS(s, s, p, p, p, p, 1, 1, g, k, k), X(n, oh, ow, o), X(n, h, w, c))
 #define ATTENTION(label, n, t, d, heads, causal, rate)                                                       \
-  {"attention", {label, 2, {X(n, t, 3 * (d)), LS_CASE_STEP(7)}, {.i = {heads, causal}, .f = {rate}}, 0, 0}}, \
-  {                                                                                                          \
+  {"attention", {label, 2, {X(n, t, 3 * (d)), CASE_STEP(7)}, {.i = {heads, causal}, .f = {rate}}, 0, 0}}, {  \
     "attention_dx", {                                                                                        \
-      label, 5, {X(n, t, d), X(n, t, 3 * (d)), X(n, t, d), LS_CASE_F32(3, 4, n, heads, t), LS_CASE_STEP(7)}, \
+      label, 5, {X(n, t, d), X(n, t, 3 * (d)), X(n, t, d), CASE_F32(3, 4, n, heads, t), CASE_STEP(7)},       \
           {.i = {heads, causal}, .f = {rate}}, 0, 0                                                          \
     }                                                                                                        \
   }
 #define LSTM(label, n, t, h)                                                                                 \
-  ROW("lstm_chain", label, 2, ATTRS(0), X(n, t, 4 * (h)), LS_CASE_F32(-0.07f, 0.07f, 4 * (h), h)),           \
-      ROW("lstm_chain_dx", label, 4, ATTRS(0), X(n, t, h), X(n, t, h),                                       \
-          LS_CASE_F32(0.1f, 0.9f, n, t, 4 * (h)), LS_CASE_F32(-0.07f, 0.07f, 4 * (h), h))
+  ROW("lstm_chain", label, 2, ATTRS(0), X(n, t, 4 * (h)), CASE_F32(-0.07f, 0.07f, 4 * (h), h)),              \
+      ROW("lstm_chain_dx", label, 4, ATTRS(0), X(n, t, h), X(n, t, h), CASE_F32(0.1f, 0.9f, n, t, 4 * (h)),  \
+          CASE_F32(-0.07f, 0.07f, 4 * (h), h))
 #define GRU(label, n, t, h)                                                                                  \
-  ROW("gru_chain", label, 3, ATTRS(0), X(n, t, 3 * (h)), LS_CASE_F32(-0.07f, 0.07f, 3 * (h), h), X(h)),      \
-      ROW("gru_chain_dx", label, 5, ATTRS(0), X(n, t, h), X(n, t, h),                                        \
-          LS_CASE_F32(0.1f, 0.9f, n, t, 3 * (h)), X(n, t, h), LS_CASE_F32(-0.07f, 0.07f, 3 * (h), h))
+  ROW("gru_chain", label, 3, ATTRS(0), X(n, t, 3 * (h)), CASE_F32(-0.07f, 0.07f, 3 * (h), h), X(h)),         \
+      ROW("gru_chain_dx", label, 5, ATTRS(0), X(n, t, h), X(n, t, h), CASE_F32(0.1f, 0.9f, n, t, 3 * (h)),   \
+          X(n, t, h), CASE_F32(-0.07f, 0.07f, 3 * (h), h))
 #define EMBEDDING(label, n, t, v, d)                                                                         \
-  ROW("embedding", label, 2, ATTRS(0), LS_CASE_WHOLE(LS_U16, v, n, t), X(v, d)),                             \
-      ROW("embedding_dw", label, 2, ATTRS(v), X(n, t, d), LS_CASE_WHOLE(LS_U16, v, n, t))
+  ROW("embedding", label, 2, ATTRS(0), CASE_WHOLE(LS_U16, v, n, t), X(v, d)),                                \
+      ROW("embedding_dw", label, 2, ATTRS(v), X(n, t, d), CASE_WHOLE(LS_U16, v, n, t))
 
 /* Batch norm of c channels at n positions: apart, and with relu in it. */
 #define NORM(label, n, h, w, c)                                                                              \
-  ROW("bn_sums", label, 3, ATTRS(0), X(n, h, w, c), LS_CASE_F32(1, 2, n), X(c)),                             \
+  ROW("bn_sums", label, 3, ATTRS(0), X(n, h, w, c), CASE_F32(1, 2, n), X(c)),                                \
       ROW("bn_apply", label, 5, ATTRS(0), X(n, h, w, c), X(c), X(c), X(c), X(c)),                            \
       ROW("bn_act", label, 5, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(c), X(c), X(c), X(c)),                 \
       ROW("bn_add_act", label, 6, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(c), X(c), X(c), X(c),              \
           X(n, h, w, c)),                                                                                    \
-      ROW("bn_back_sums", label, 5, ATTRS(0), X(n, h, w, c), X(n, h, w, c), X(c), X(c),                      \
-          LS_CASE_F32(1, 2, n)),                                                                             \
+      ROW("bn_back_sums", label, 5, ATTRS(0), X(n, h, w, c), X(n, h, w, c), X(c), X(c), CASE_F32(1, 2, n)),  \
       ROW("bn_act_back_sums", label, 7, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(n, h, w, c), X(c), X(c),     \
-          LS_CASE_F32(1, 2, n), X(c), X(c)),                                                                 \
+          CASE_F32(1, 2, n), X(c), X(c)),                                                                    \
       ROW("bn_act_dx", label, 9, ATTRS(LS_BEHIND_RELU), X(n, h, w, c), X(n, h, w, c), X(c), X(c), X(c),      \
-          LS_CASE_F32(1, 2, n), X(2 * (c)), LS_CASE_F64(1, 2, 1 + 2 * (c)), X(c))
+          CASE_F32(1, 2, n), X(2 * (c)), CASE_F64(1, 2, 1 + 2 * (c)), X(c))
 
 /* n samples of 128 places and d features, a vocabulary of v. */
 #define BERT(label, n, d, v)                                                                                 \
@@ -74,7 +72,7 @@ typedef struct {
       {"residual_norm",                                                                                      \
        {label,                                                                                               \
         5,                                                                                                   \
-        {X(n, 128, d), X(n, 128, d), X(d), X(d), LS_CASE_STEP(7)},                                           \
+        {X(n, 128, d), X(n, 128, d), X(d), X(d), CASE_STEP(7)},                                              \
         {.i = {3}, .f = {1e-5, 0.1}},                                                                        \
         0,                                                                                                   \
         0}},                                                                                                 \
@@ -83,18 +81,18 @@ typedef struct {
       {"layer_norm_back",                                                                                    \
        {label,                                                                                               \
         7,                                                                                                   \
-        {X(n, 128, d), X(n, 128, d), X(d), X(n, 128), X(n, 128), X(n, 128, d), LS_CASE_STEP(7)},             \
+        {X(n, 128, d), X(n, 128, d), X(d), X(n, 128), X(n, 128), X(n, 128, d), CASE_STEP(7)},                \
         {{0}},                                                                                               \
         0,                                                                                                   \
         0}},                                                                                                 \
       {"layer_norm_back_drop",                                                                               \
        {label,                                                                                               \
         7,                                                                                                   \
-        {X(n, 128, d), X(n, 128, d), X(d), X(n, 128), X(n, 128), X(n, 128, d), LS_CASE_STEP(7)},             \
+        {X(n, 128, d), X(n, 128, d), X(d), X(n, 128), X(n, 128), X(n, 128, d), CASE_STEP(7)},                \
         {.i = {3}, .f = {1e-5, 0.1}},                                                                        \
         0,                                                                                                   \
         0}},                                                                                                 \
-      {"dropout", {label, 2, {X(n, 128, d), LS_CASE_STEP(7)}, {.i = {3}, .f = {0.1}}, 0, 0}},                \
+      {"dropout", {label, 2, {X(n, 128, d), CASE_STEP(7)}, {.i = {3}, .f = {0.1}}, 0, 0}},                   \
       ROW("gelu", label, 1, ATTRS(0), X(n, 128, 4 * (d))),                                                   \
       ROW("gelu_dx", label, 2, ATTRS(0), X(n, 128, 4 * (d)), X(n, 128, 4 * (d))),                            \
       ROW("linear", label, 3, ATTRS(0), X(n, 128, d), X(4 * (d), d), X(4 * (d))),                            \
@@ -124,7 +122,7 @@ static const row_t rows[] = {
     ROW("max_pool", "3x3 stride 2, 64 at 112, 32 images", 1, ATTRS(3, 3, 2, 2, 1, 1, 1, 1),
         X(32, 112, 112, 64)),
     ROW("max_pool_dx", "3x3 stride 2, 64 at 112, 32 images", 2, ATTRS(3, 3, 2, 2, 1, 1, 1, 1, 112, 112),
-        X(32, 56, 56, 64), LS_CASE_WHOLE(LS_U8, 9, 32, 56, 56, 64)),
+        X(32, 56, 56, 64), CASE_WHOLE(LS_U8, 9, 32, 56, 56, 64)),
     ROW("bias", "64 at 56, 32 images", 2, ATTRS(0), X(32, 56, 56, 64), X(64)),
     ROW("sum_leading", "64 at 56, 32 images", 1, ATTRS(1), X(32, 56, 56, 64)),
     ROW("mean_positions", "2048 at 7, 32 images", 1, ATTRS(0), X(32, 49, 2048)),
@@ -144,13 +142,13 @@ static const row_t rows[] = {
     BERT("bert-small, 32", 32, 512, 30522),
     BERT("bert-base, 32", 32, 768, 30522),
     BERT("bert-base, 128", 128, 768, 30522),
-    ROW("softmax_xent", "gpt2, 4", 3, ATTRS(50257), X(4096, 50264), LS_CASE_CLASS(4096, 50257),
-        LS_CASE_WEIGHT(4096)),
+    ROW("softmax_xent", "gpt2, 4", 3, ATTRS(50257), X(4096, 50264), CASE_CLASS(4096, 50257),
+        CASE_WEIGHT(4096)),
     ROW("gelu_tanh", "gpt2, 4", 1, ATTRS(0), X(4096, 3072)),
 };
 
 /* Input i of a case, rounded where it is low: of that dtype; LS_F32: none is. */
-static void fill(ls_dtype_t low, const ls_op_t *op, const ls_op_case_t *c, int i, void *data) {
+static void fill(ls_dtype_t low, const ls_op_t *op, const op_case_t *c, int i, void *data) {
   uint16_t *to = data;
   if (low == LS_F32 || !(op->low_in >> i & 1)) {
     case_fill_input(op, c, i, data);
@@ -166,7 +164,7 @@ static void fill(ls_dtype_t low, const ls_op_t *op, const ls_op_case_t *c, int i
 
 static void run(bench_t *b, ls_dtype_t low, const row_t *row) {
   const ls_op_t *op = ls_op_find(row->op);
-  const ls_op_case_t *c = &row->c;
+  const op_case_t *c = &row->c;
   ls_tensor_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
   ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
   ls_attrs_t attrs = c->attrs;

@@ -4,11 +4,20 @@
 #include "graph/low.h"
 #include "graph/ops/ops.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+const op_cases_t *cases_of(const ls_op_t *op) {
+  static const op_cases_t none = {0};
+  for (int file = 0; case_files[file]; file++)
+    for (const op_cases_t *row = case_files[file]; row->op; row++)
+      if (strcmp(row->op, op->name) == 0) return row;
+  return &none;
+}
+
 /* FNV-1a (Fowler, Noll, Vo): one seed per op, case and tensor. */
-static uint64_t seed_of(const ls_op_t *op, const ls_op_case_t *c, int index) {
+static uint64_t seed_of(const ls_op_t *op, const op_case_t *c, int index) {
   uint64_t hash = 0xcbf29ce484222325u + (uint64_t)index;
   for (const char *p = op->name; *p; p++)
     hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
@@ -29,26 +38,26 @@ void case_fill_uniform(uint64_t seed, float lo, float hi, int64_t count, float *
   }
 }
 
-void case_fill_inout(const ls_op_t *op, const ls_op_case_t *c, int index, int64_t count, float *to) {
+void case_fill_inout(const ls_op_t *op, const op_case_t *c, int index, int64_t count, float *to) {
   uint64_t seed = seed_of(op, c, 100 + index);
   for (int64_t k = 0; k < count; k++)
     to[k] = (float)(1 + (int)(4 * unit(seed, k)));
 }
 
-void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *to) {
-  const ls_case_input_t *in = &c->in[index];
+void case_fill_input(const ls_op_t *op, const op_case_t *c, int index, void *to) {
+  const case_input_t *in = &c->in[index];
   uint64_t seed = seed_of(op, c, index);
   int64_t count = ls_shape_count(&in->shape);
   float *f = to;
   switch (in->fill) {
-  case LS_FILL_UNIFORM:
+  case FILL_UNIFORM:
     case_fill_uniform(seed, in->lo, in->hi, count, f);
     for (int64_t k = count - 1; k >= 0 && in->shape.dtype == LS_F64; k--) { /* in place */
       double wide = (double)f[k];
       memcpy((double *)to + k, &wide, sizeof wide);
     }
     break;
-  case LS_FILL_POSITIVE: {
+  case FILL_POSITIVE: {
     double sum = 0;
     case_fill_uniform(seed, in->lo, in->hi, count, f);
     for (int64_t k = 0; k < count; k++)
@@ -57,7 +66,7 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
       f[k] = (float)(f[k] / sum);
     break;
   }
-  case LS_FILL_CLASS:
+  case FILL_CLASS:
     for (int64_t k = 0; k < count; k++) {
       int32_t whole = (int32_t)(in->hi * unit(seed, k));
       if (in->shape.dtype == LS_F32) f[k] = (float)whole;
@@ -66,7 +75,7 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
       if (in->shape.dtype == LS_I32) ((int32_t *)to)[k] = whole;
     }
     break;
-  case LS_FILL_STEP: {
+  case FILL_STEP: {
     ls_step_params_t step = {.seed = 42,
                              .position = (uint64_t)in->lo,
                              .lr = 0.125f,
@@ -78,7 +87,7 @@ void case_fill_input(const ls_op_t *op, const ls_op_case_t *c, int index, void *
   }
 }
 
-ls_status_t case_shapes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_case_t *c, ls_shape_t *in,
+ls_status_t case_shapes(ls_ctx_t *ctx, const ls_op_t *op, const op_case_t *c, ls_shape_t *in,
                         ls_shape_t *out) {
   for (int i = 0; i < c->in_count; i++)
     in[i] = c->in[i].shape;
@@ -95,10 +104,10 @@ typedef struct {
   int64_t was[SIZES_MAX], now[SIZES_MAX];
 } sizes_t;
 
-static void collect(const ls_op_case_t *c, sizes_t *sizes) {
+static void collect(const op_case_t *c, sizes_t *sizes) {
   sizes->count = 0;
   for (int i = 0; i < c->in_count; i++)
-    for (int d = 0; c->in[i].fill != LS_FILL_STEP && d < c->in[i].shape.rank; d++) {
+    for (int d = 0; c->in[i].fill != FILL_STEP && d < c->in[i].shape.rank; d++) {
       int64_t size = c->in[i].shape.dim[d];
       int at = 0;
       while (at < sizes->count && sizes->was[at] < size)
@@ -138,38 +147,39 @@ static int64_t now_of(const sizes_t *sizes, int64_t was) {
   return now ? *now : was;
 }
 
-static bool has_bounds(const ls_op_case_t *c) {
+static bool has_bounds(const op_case_t *c) {
   bool has = false;
   for (int i = 0; i < c->in_count; i++)
-    has = has || c->in[i].fill == LS_FILL_CLASS;
+    has = has || c->in[i].fill == FILL_CLASS;
   return has;
 }
 
 /* One try. False: a bound of whole numbers may belong to either of two sizes. */
-static bool try_case(const ls_op_t *op, draw_t *draw, ls_op_case_t *to) {
+static bool try_case(const ls_op_t *op, draw_t *draw, op_case_t *to) {
   sizes_t sizes;
-  *to = op->cases[draw_below(draw, op->case_count)];
+  const op_cases_t *row = cases_of(op);
+  *to = row->cases[draw_below(draw, row->count)];
   collect(to, &sizes);
   draw_sizes(draw, &sizes);
   for (int i = 0; i < to->in_count; i++) {
-    if (to->in[i].fill != LS_FILL_CLASS) continue;
+    if (to->in[i].fill != FILL_CLASS) continue;
     const int64_t bound = (int64_t)to->in[i].hi;
     const int64_t *size = find_now(&sizes, bound), *next = find_now(&sizes, bound - 1);
     if (size && next) return false;
     if (size || next) to->in[i].hi = (float)(size ? *size : *next + 1);
   }
   for (int i = 0; i < to->in_count; i++)
-    for (int d = 0; to->in[i].fill != LS_FILL_STEP && d < to->in[i].shape.rank; d++) {
+    for (int d = 0; to->in[i].fill != FILL_STEP && d < to->in[i].shape.rank; d++) {
       int64_t *size = &to->in[i].shape.dim[d];
       *size = !has_bounds(to) && draw_one_in(draw, 12) ? draw_size(draw, *size) : now_of(&sizes, *size);
     }
   for (int k = 0; k < LS_COUNT(to->attrs.i); k++)
-    if (op->drawn >> k & 1)
+    if (row->drawn >> k & 1)
       to->attrs.i[k] = draw_one_in(draw, 4) ? draw_below(draw, 5) : now_of(&sizes, to->attrs.i[k]);
   return true;
 }
 
-static bool fits(const ls_op_t *op, const ls_op_case_t *c, int64_t elements) {
+static bool fits(const ls_op_t *op, const op_case_t *c, int64_t elements) {
   ls_shape_t in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
   if (case_shapes(NULL, op, c, in, out)) return false;
   for (int i = 0; i < op->in_count; i++)
@@ -179,7 +189,7 @@ static bool fits(const ls_op_t *op, const ls_op_case_t *c, int64_t elements) {
   return ls_op_flops(op, &c->attrs, in, out) <= 64 * elements;
 }
 
-static bool draw_from_listed(const ls_op_t *op, draw_t *draw, int64_t elements, ls_op_case_t *to) {
+static bool draw_from_listed(const ls_op_t *op, draw_t *draw, int64_t elements, op_case_t *to) {
   enum { TRIES = 20000 };
   int tries = 0;
   while (tries < TRIES && !(try_case(op, draw, to) && fits(op, to, elements)))
@@ -200,8 +210,8 @@ static const ls_op_t *forward_of(const ls_op_t *op) {
 }
 
 /* The sizes that `op` has in the gradient of `from`, a case of `forward`. False: it has no such node. */
-static bool take_sizes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_t *forward, const ls_op_case_t *from,
-                       ls_op_case_t *to) {
+static bool take_sizes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_t *forward, const op_case_t *from,
+                       op_case_t *to) {
   ls_graph_t *graph = NULL;
   ls_tensor_id_t in[LS_NODE_IN_MAX], dy[LS_NODE_OUT_MAX], dx[LS_NODE_IN_MAX];
   bool wanted[LS_NODE_IN_MAX], found = false;
@@ -229,19 +239,19 @@ static bool take_sizes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_t *forward,
 }
 
 /* As layers have them. Bounds of whole numbers are known to the forward case alone. */
-static bool draw_gradient(const ls_op_t *op, draw_t *draw, int64_t elements, ls_op_case_t *to) {
+static bool draw_gradient(const ls_op_t *op, draw_t *draw, int64_t elements, op_case_t *to) {
   const ls_op_t *forward = forward_of(op);
-  ls_op_case_t from;
+  op_case_t from;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  *to = op->cases[draw_below(draw, op->case_count)];
+  const op_cases_t *row = cases_of(op);
+  *to = row->cases[draw_below(draw, row->count)];
   const bool found = forward && draw_from_listed(forward, draw, elements, &from) && !has_bounds(&from) &&
                      take_sizes(ctx, op, forward, &from, to);
   ls_ctx_destroy(ctx);
   return found;
 }
 
-bool case_draw(const ls_op_t *op, draw_t *draw, int64_t elements, char name[CASE_NAME_BYTES],
-               ls_op_case_t *to) {
+bool case_draw(const ls_op_t *op, draw_t *draw, int64_t elements, char name[CASE_NAME_BYTES], op_case_t *to) {
   if (!draw_gradient(op, draw, elements, to) && !draw_from_listed(op, draw, elements, to)) return false;
   int at = snprintf(name, CASE_NAME_BYTES, "drawn by seed %llu like '%s':", (unsigned long long)draw->seed,
                     to->name);
@@ -254,8 +264,8 @@ bool case_draw(const ls_op_t *op, draw_t *draw, int64_t elements, char name[CASE
       at += snprintf(name + at, (size_t)(CASE_NAME_BYTES - at), " i%d=%lld", k, (long long)to->attrs.i[k]);
   to->name = name;
   double tolerance = 0; /* sums may be longer than those of the case, and of other numbers */
-  for (int k = 0; k < op->case_count; k++)
-    tolerance = op->cases[k].tolerance > tolerance ? op->cases[k].tolerance : tolerance;
+  for (int k = 0; k < cases_of(op)->count; k++)
+    tolerance = fmax(tolerance, cases_of(op)->cases[k].tolerance);
   to->tolerance = 4 * tolerance;
   return true;
 }

@@ -26,7 +26,7 @@ typedef struct {
 } trial_t;
 
 /* With what the op row gives. */
-static trial_t trial_make(bed_t *bed, const ls_op_t *op, const ls_op_case_t *c) {
+static trial_t trial_make(bed_t *bed, const ls_op_t *op, const op_case_t *c) {
   trial_t t = {.count = 0};
   assert_int_equal(case_shapes(bed->ctx, op, c, t.in, t.out), LS_OK);
   for (int i = 0; i < op->in_count; i++) {
@@ -81,12 +81,12 @@ static void every_kind_gives_the_rows_bits(void **state) {
     bed_t bed = bed_open(k % 3 + 1);
     ((ls_cpu_device_t *)bed.device)->int8 = list[k / 3];
     for (int o = 0; o < LS_COUNT(ops); o++)
-      for (int c = 0; c < ops[o]->case_count; c++) {
-        trial_t t = trial_make(&bed, ops[o], &ops[o]->cases[c]);
+      for (int c = 0; c < cases_of(ops[o])->count; c++) {
+        trial_t t = trial_make(&bed, ops[o], &cases_of(ops[o])->cases[c]);
         trial_want(&t, ops[o]);
         if (!trial_run(&bed, &t, ops[o], 0))
-          fail_msg("%s '%s': values of %d bytes, %d lanes, %d threads", ops[o]->name, ops[o]->cases[c].name,
-                   list[k / 3]->value_bytes, list[k / 3]->lanes, k % 3 + 1);
+          fail_msg("%s '%s': values of %d bytes, %d lanes, %d threads", ops[o]->name,
+                   cases_of(ops[o])->cases[c].name, list[k / 3]->value_bytes, list[k / 3]->lanes, k % 3 + 1);
         trial_free(&t);
       }
     bed_close(&bed);
@@ -98,7 +98,7 @@ static void weights_are_kept_for_an_epoch(void **state) {
   const uint32_t weights = 1 << 1;
   bed_t bed = bed_open(2);
   for (int o = 0; o < LS_COUNT(ops); o++) {
-    trial_t t = trial_make(&bed, ops[o], &ops[o]->cases[1]);
+    trial_t t = trial_make(&bed, ops[o], &cases_of(ops[o])->cases[1]);
     float *w = t.tensor[1].data;
     bed.device->epoch++; /* other weights may have been there */
     trial_want(&t, ops[o]);

@@ -45,7 +45,7 @@ typedef struct {
 
 typedef struct {
   const ls_op_t *op;
-  const ls_op_case_t *c;
+  const op_case_t *c;
   ls_shape_t in_shape[LS_NODE_IN_MAX], out_shape[LS_NODE_OUT_MAX];
   void *in[LS_NODE_IN_MAX];    /* data of the case */
   void *want[LS_NODE_OUT_MAX]; /* from the op row */
@@ -364,7 +364,7 @@ static void *make_input(const trial_t *t, int i) {
   return low;
 }
 
-static void run_case(rig_t *rig, const ls_op_t *op, const ls_op_case_t *c, ls_dtype_t low, bool whole) {
+static void run_case(rig_t *rig, const ls_op_t *op, const op_case_t *c, ls_dtype_t low, bool whole) {
   trial_t t = {.op = op, .c = c, .tolerance = whole ? 0 : c->tolerance, .whole = whole, .low = low};
   launch_t first, again;
   make_shapes(rig, &t);
@@ -399,7 +399,7 @@ static int run_drawn(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
   const int draws = draw_count(DRAWS);
   draw_t draw = {.seed = draw_seed()};
   char name[CASE_NAME_BYTES];
-  ls_op_case_t c;
+  op_case_t c;
   for (int k = 0; k < draws; k++) {
     if (!case_draw(op, &draw, ELEMENTS, name, &c)) return k;
     run_case(rig, op, &c, low, false);
@@ -409,14 +409,15 @@ static int run_drawn(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
 }
 
 static void run_cases(rig_t *rig, const ls_op_t *op, ls_dtype_t low) {
+  const op_cases_t *row = cases_of(op);
   int before = rig->failures;
-  for (int k = 0; k < op->case_count; k++)
-    run_case(rig, op, &op->cases[k], low, false);
-  for (int k = 0; k < op->case_count && is_product(op); k++)
-    run_case(rig, op, &op->cases[k], low, true);
+  for (int k = 0; k < row->count; k++)
+    run_case(rig, op, &row->cases[k], low, false);
+  for (int k = 0; k < row->count && is_product(op); k++)
+    run_case(rig, op, &row->cases[k], low, true);
   const int drawn = run_drawn(rig, op, low);
   if (rig->failures == before)
-    printf("ok   %s %s: %d cases, %d drawn\n", op->name, ls_dtype_name(low), op->case_count, drawn);
+    printf("ok   %s %s: %d cases, %d drawn\n", op->name, ls_dtype_name(low), row->count, drawn);
 }
 
 /* Returns the number of dtypes in which the op was compared. */

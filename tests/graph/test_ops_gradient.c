@@ -20,7 +20,7 @@ enum { SAMPLES_MAX = 40 };
 
 typedef struct {
   const ls_op_t *op;
-  const ls_op_case_t *c;
+  const op_case_t *c;
   ls_graph_t *graph;
   void **memory;
   ls_tensor_id_t in[LS_NODE_IN_MAX], out, weights, grad;
@@ -84,7 +84,7 @@ static double slope(setup_t *s, float *x) {
 }
 
 /* True when the op has a gradient for this input. */
-static bool check_input(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_case_t *c, int wrt) {
+static bool check_input(ls_ctx_t *ctx, const ls_op_t *op, const op_case_t *c, int wrt) {
   setup_t s = {.op = op, .c = c};
   ls_status_t status = build(ctx, &s, wrt);
   if (status == LS_ERR_UNSUPPORTED) {
@@ -117,7 +117,7 @@ static bool check_input(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_case_t *c,
   return true;
 }
 
-static int check_case(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_case_t *c) {
+static int check_case(ls_ctx_t *ctx, const ls_op_t *op, const op_case_t *c) {
   int inputs = 0;
   for (int i = 0; c->gradient_tolerance > 0 && op->backward && i < c->in_count; i++)
     if (c->in[i].shape.dtype == LS_F32) inputs += check_input(ctx, op, c, i);
@@ -131,8 +131,8 @@ static void test_gradients(void **state) {
   for (int o = 0; ls_ops[o]; o++) {
     const ls_op_t *op = ls_ops[o];
     int cases = 0;
-    for (int k = 0; k < op->case_count; k++)
-      cases += check_case(ctx, op, &op->cases[k]) > 0;
+    for (int k = 0; k < cases_of(op)->count; k++)
+      cases += check_case(ctx, op, &cases_of(op)->cases[k]) > 0;
     if (op->backward && cases < 2)
       fail_msg("%s is differentiable but has only %d such cases", op->name, cases);
     checked_ops += cases > 0;
@@ -146,7 +146,7 @@ static void test_gradients_of_drawn_sizes(void **state) {
   enum { DRAWS = 24, ELEMENTS = 512 };
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   char name[CASE_NAME_BYTES];
-  ls_op_case_t c;
+  op_case_t c;
   int checked = 0;
   for (int o = 0; ls_ops[o]; o++) {
     draw_t draw = {.seed = draw_seed()};
@@ -172,7 +172,7 @@ static void test_differences_see_a_wrong_gradient(void **state) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_op_t wrong = ls_op_tanh;
   wrong.backward = wrong_backward;
-  const ls_op_case_t *c = &wrong.cases[1];
+  const op_case_t *c = &cases_of(&wrong)->cases[1];
   setup_t s = {.op = &wrong, .c = c};
   assert_int_equal(build(ctx, &s, 0), LS_OK);
   s.memory = graph_memory(s.graph);

@@ -201,7 +201,6 @@ static void test_shapes(void **state) {
   for (int i = 0; ls_optim_ops[i]; i++) {
     assert_non_null(ls_optim_ops[i]->forward);
     assert_int_not_equal(ls_optim_ops[i]->class, LS_OP_OTHER);
-    assert_true(ls_optim_ops[i]->case_count >= 3);
   }
   ls_attrs_t none = {{0}, {0}};
   ls_shape_t in[] = {LS_SHAPE(LS_F32, 7), LS_SHAPE(LS_F32, 15)}, out[3];

@@ -5,29 +5,6 @@
 
 #include "graph/graph.h"
 
-/* A test case. Every op's gradient, compare and time tests are generated from its cases. */
-typedef enum {
-  LS_FILL_UNIFORM, /* in [lo, hi] */
-  LS_FILL_CLASS,   /* integers in [0, hi) (i32, u16, u8, f32); bf16, f16: their bits */
-  LS_FILL_STEP, /* an ls_step_params_t with seed 42, position lo, mean 33.3, .. and scale 0.0123, .. (tests/graph/cases.c) */
-  LS_FILL_POSITIVE, /* uniform in [lo, hi] and, across the tensor, summing to about 1 (sample weights) */
-} ls_fill_t;
-
-typedef struct {
-  ls_shape_t shape;
-  ls_fill_t fill;
-  float lo, hi;
-} ls_case_input_t;
-
-typedef struct {
-  const char *name;
-  int in_count;
-  ls_case_input_t in[LS_NODE_IN_MAX];
-  ls_attrs_t attrs;
-  double tolerance;          /* backend against ref: |a - b| <= tolerance * (1 + |b|) */
-  double gradient_tolerance; /* analytic against central differences; 0 = not differentiable */
-} ls_op_case_t;
-
 /* Ops without low_in have low outputs of the dtype attrs.i[LS_ATTR_LOW]; 0 is LS_F32. */
 enum { LS_ATTR_LOW = 15 };
 
@@ -72,11 +49,6 @@ struct ls_op {
   bool
       low_wants; /* products and the like: worth casting inputs for; else it runs low where an input is low already */
   bool host; /* hosts alone have it: inference with 8-bit integers */
-  /* Tests draw sizes like those of cases, and of the gradient of drawn cases. Bit i: attrs.i[i] may then be any small
-   * number that `shape` takes. */
-  uint32_t drawn;
-  const ls_op_case_t *cases;
-  int case_count;
 };
 
 /* All op rows of the graph module, NULL-terminated. */

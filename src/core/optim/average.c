@@ -41,23 +41,6 @@ static ls_status_t ema_forward(ls_stream_t *stream, const ls_kernel_args_t *args
   return LS_OK;
 }
 
-static const ls_op_case_t rate_cases[] = {
-    {"another rate", 1, {LS_CASE_F32(0.5f, 1, 16)}, {.f = {0.1}}, 0, 0},
-    {"none", 1, {LS_CASE_F32(0.5f, 1, 16)}, {.f = {0}}, 0, 0},
-    {"twice", 1, {LS_CASE_F32(-1, 1, 16)}, {.f = {2}}, 0, 0},
-};
-
-#define EMA_CASE(label, p, lo, hi, step, keep)                                                               \
-  {                                                                                                          \
-    label, 3, {LS_CASE_F32(-1, 1, p), LS_CASE_F32(lo, hi, 16), LS_CASE_F32(step, step, 16)}, {.f = {keep}},  \
-        1e-6, 0                                                                                              \
-  }
-static const ls_op_case_t ema_cases[] = {
-    EMA_CASE("one", 1, 1, 1, 1, 0.999),          EMA_CASE("odd, early", 37, 1, 1, 20, 0.999),
-    EMA_CASE("late", 1030, 1, 1, 100000, 0.999), EMA_CASE("short", 37, 1, 1, 5, 0.1),
-    EMA_CASE("not applied", 37, 0, 0, 5, 0.9),   EMA_CASE("many", 100003, 1, 1, 50, 0.9),
-};
-
 const ls_op_t ls_op_rate_scale = {
     .name = "rate_scale",
     .class = LS_OP_OPTIMIZER,
@@ -66,7 +49,6 @@ const ls_op_t ls_op_rate_scale = {
     .shape = rate_shape,
     .forward = rate_forward,
     .flops_each = 1,
-    LS_CASES(rate_cases),
 };
 
 const ls_op_t ls_op_ema = {
@@ -78,5 +60,4 @@ const ls_op_t ls_op_ema = {
     .forward = ema_forward,
     .flops_each = 3,
     .inout = 1,
-    LS_CASES(ema_cases),
 };

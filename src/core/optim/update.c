@@ -109,32 +109,6 @@ static ls_status_t adamw_forward(ls_stream_t *stream, const ls_kernel_args_t *ar
   return LS_OK;
 }
 
-/* All of ctrl is in [0.5, 1]: apply is not 0, and scale, rate and bias terms have plausible values. */
-#define UPDATE_CASE(label, p, lo, hi, ...)                                                                   \
-  { label, 2, {LS_CASE_F32(-1, 1, p), LS_CASE_F32(lo, hi, 16)}, {__VA_ARGS__}, 2e-6, 0 }
-static const ls_op_case_t sgd_cases[] = {
-    UPDATE_CASE("one", 1, 0.5f, 1, .f = {0, 0}),
-    UPDATE_CASE("odd, decay", 37, 0.5f, 1, .f = {0, 0.1}),
-    UPDATE_CASE("many", 100003, 0.5f, 1, .f = {0, 0.1}),
-    UPDATE_CASE("not applied", 37, 0, 0, .f = {0, 0.1}),
-};
-
-static const ls_op_case_t momentum_cases[] = {
-    UPDATE_CASE("one", 1, 0.5f, 1, .f = {0.9, 0}),
-    UPDATE_CASE("odd, decay", 37, 0.5f, 1, .f = {0.9, 0.1}),
-    UPDATE_CASE("nesterov", 1030, 0.5f, 1, .i = {1}, .f = {0.9, 0.1}),
-    UPDATE_CASE("many", 100003, 0.5f, 1, .f = {0.9, 0.1}),
-    UPDATE_CASE("not applied", 37, 0, 0, .f = {0.9, 0.1}),
-};
-
-static const ls_op_case_t adam_cases[] = {
-    UPDATE_CASE("one", 1, 0.5f, 1, .f = {0.9, 0.999, 1e-8, 0}),
-    UPDATE_CASE("odd, decay", 37, 0.5f, 1, .f = {0.9, 0.999, 1e-8, 0.1}),
-    UPDATE_CASE("large eps", 1030, 0.5f, 1, .f = {0.5, 0.9, 0.1, 0.1}),
-    UPDATE_CASE("many", 100003, 0.5f, 1, .f = {0.9, 0.999, 1e-8, 0.1}),
-    UPDATE_CASE("not applied", 37, 0, 0, .f = {0.9, 0.999, 1e-8, 0.1}),
-};
-
 const ls_op_t ls_op_sgd = {
     .name = "sgd",
     .class = LS_OP_OPTIMIZER,
@@ -144,7 +118,6 @@ const ls_op_t ls_op_sgd = {
     .forward = sgd_forward,
     .flops_each = 4,
     .inout = 1,
-    LS_CASES(sgd_cases),
 };
 
 const ls_op_t ls_op_sgd_momentum = {
@@ -156,7 +129,6 @@ const ls_op_t ls_op_sgd_momentum = {
     .forward = momentum_forward,
     .flops_each = 8,
     .inout = 3,
-    LS_CASES(momentum_cases),
 };
 
 const ls_op_t ls_op_adam = {
@@ -168,7 +140,6 @@ const ls_op_t ls_op_adam = {
     .forward = adam_forward,
     .flops_each = 16,
     .inout = 7,
-    LS_CASES(adam_cases),
 };
 
 const ls_op_t ls_op_adamw = {
@@ -180,7 +151,6 @@ const ls_op_t ls_op_adamw = {
     .forward = adamw_forward,
     .flops_each = 16,
     .inout = 7,
-    LS_CASES(adam_cases),
 };
 
 const ls_op_t *const ls_optim_ops[] = {

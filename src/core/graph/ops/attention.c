@@ -233,48 +233,6 @@ static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
   return 10 * pairs(attrs, &in[1]);
 }
 
-#define ATTENTION_CASE(label, n, t, d, heads, causal, rate, tol, grad_tol)                                   \
-  {                                                                                                          \
-    label, 2, {LS_CASE_F32(-1, 1, n, t, 3 * (d)), LS_CASE_STEP(7)}, {.i = {heads, causal, 3}, .f = {rate}},  \
-        tol, grad_tol                                                                                        \
-  }
-static const ls_op_case_t attention_cases[] = {
-    ATTENTION_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6, 2e-3),
-    ATTENTION_CASE("odd", 2, 5, 9, 3, 0, 0, 3e-6, 2e-3),
-    ATTENTION_CASE("causal", 2, 7, 10, 2, 1, 0, 3e-6, 2e-3),
-    ATTENTION_CASE("dropout", 2, 5, 6, 2, 0, 0.3, 3e-6, 2e-3),
-    ATTENTION_CASE("causal, dropout", 1, 9, 8, 1, 1, 0.5, 3e-6, 2e-3),
-    {"large scores", 2, {LS_CASE_F32(-20, 20, 1, 6, 24), LS_CASE_STEP(0)}, {.i = {2, 1, 0}}, 1e-4, 0},
-    ATTENTION_CASE("beyond a block", 1, 67, 66, 2, 1, 0, 5e-6, 0),
-    ATTENTION_CASE("beyond a block, dropout", 2, 131, 64, 2, 0, 0.1, 5e-6, 0),
-    ATTENTION_CASE("keys in fours, dropout", 2, 72, 64, 2, 1, 0.2, 5e-6, 0),
-    ATTENTION_CASE("heads of 100", 1, 70, 200, 2, 0, 0, 1e-5, 0),
-    ATTENTION_CASE("a wide head", 1, 65, 160, 1, 1, 0.2, 1e-5, 0),
-    ATTENTION_CASE("gpt", 3, 64, 128, 4, 1, 0, 5e-6, 0),
-};
-
-/* The lse of the case's scores is not that of qkv, so that probabilities need not sum to 1; the formula holds all the
- * same. */
-#define ATTENTION_DX_CASE(label, n, t, d, heads, causal, rate, tol)                                          \
-  {                                                                                                          \
-    label, 5,                                                                                                \
-        {LS_CASE_F32(-1, 1, n, t, d), LS_CASE_F32(-1, 1, n, t, 3 * (d)), LS_CASE_F32(-1, 1, n, t, d),        \
-         LS_CASE_F32(3, 4, n, heads, t), LS_CASE_STEP(7)},                                                   \
-        {.i = {heads, causal, 3}, .f = {rate}}, tol, 0                                                       \
-  }
-static const ls_op_case_t attention_dx_cases[] = {
-    ATTENTION_DX_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6),
-    ATTENTION_DX_CASE("odd", 2, 5, 9, 3, 0, 0, 3e-6),
-    ATTENTION_DX_CASE("causal", 2, 7, 10, 2, 1, 0, 3e-6),
-    ATTENTION_DX_CASE("causal, dropout", 1, 9, 8, 1, 1, 0.5, 3e-6),
-    ATTENTION_DX_CASE("beyond a block", 1, 67, 66, 2, 1, 0, 1e-5),
-    ATTENTION_DX_CASE("beyond a block, dropout", 2, 131, 64, 2, 0, 0.1, 1e-5),
-    ATTENTION_DX_CASE("keys in fours, dropout", 2, 72, 64, 2, 1, 0.2, 1e-5),
-    ATTENTION_DX_CASE("heads of 100", 1, 70, 200, 2, 0, 0, 3e-5),
-    ATTENTION_DX_CASE("a wide head", 1, 65, 160, 1, 1, 0.2, 3e-5),
-    ATTENTION_DX_CASE("gpt", 3, 64, 128, 4, 1, 0, 1e-5),
-};
-
 const ls_op_t ls_op_attention = {
     .name = "attention",
     .class = LS_OP_ATTENTION,
@@ -288,8 +246,6 @@ const ls_op_t ls_op_attention = {
     .low_in = 1,
     .low_out = 1,
     .low_wants = true,
-    .drawn = 1,
-    LS_CASES(attention_cases),
 };
 
 const ls_op_t ls_op_attention_dx = {
@@ -304,7 +260,6 @@ const ls_op_t ls_op_attention_dx = {
     .low_in = 7,
     .low_out = 1,
     .low_wants = true,
-    LS_CASES(attention_dx_cases),
 };
 
 /* With lengths. */
@@ -325,39 +280,6 @@ static ls_status_t padded_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const
   return status ? status : check_lengths(ctx, "attention_padded_dx", &in[5], in[1].dim[0]);
 }
 
-#define PADDED_CASE(label, n, t, d, heads, causal, rate, tol, grad_tol)                                      \
-  {                                                                                                          \
-    label, 3, {LS_CASE_F32(-1, 1, n, t, 3 * (d)), LS_CASE_STEP(7), LS_CASE_CLASS(n, (t) + 1)},               \
-        {.i = {heads, causal, 3}, .f = {rate}}, tol, grad_tol                                                \
-  }
-static const ls_op_case_t padded_cases[] = {
-    PADDED_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6, 2e-3),
-    PADDED_CASE("odd", 5, 5, 9, 3, 0, 0, 3e-6, 2e-3),
-    PADDED_CASE("causal", 4, 7, 10, 2, 1, 0, 3e-6, 2e-3),
-    PADDED_CASE("dropout", 3, 5, 6, 2, 0, 0.3, 3e-6, 2e-3),
-    PADDED_CASE("beyond a block", 3, 67, 66, 2, 1, 0.2, 5e-6, 0),
-    PADDED_CASE("bert", 3, 64, 128, 4, 0, 0, 5e-6, 0),
-};
-
-#define PADDED_DX_CASE(label, n, t, d, heads, causal, rate, tol)                                             \
-  {                                                                                                          \
-    label, 6,                                                                                                \
-        {LS_CASE_F32(-1, 1, n, t, d),                                                                        \
-         LS_CASE_F32(-1, 1, n, t, 3 * (d)),                                                                  \
-         LS_CASE_F32(-1, 1, n, t, d),                                                                        \
-         LS_CASE_F32(3, 4, n, heads, t),                                                                     \
-         LS_CASE_STEP(7),                                                                                    \
-         LS_CASE_CLASS(n, (t) + 1)},                                                                         \
-        {.i = {heads, causal, 3}, .f = {rate}}, tol, 0                                                       \
-  }
-static const ls_op_case_t padded_dx_cases[] = {
-    PADDED_DX_CASE("one", 1, 1, 1, 1, 0, 0, 2e-6),
-    PADDED_DX_CASE("odd", 5, 5, 9, 3, 0, 0, 3e-6),
-    PADDED_DX_CASE("causal, dropout", 4, 9, 8, 1, 1, 0.5, 3e-6),
-    PADDED_DX_CASE("beyond a block", 3, 67, 66, 2, 1, 0.2, 1e-5),
-    PADDED_DX_CASE("bert", 3, 64, 128, 4, 0, 0, 1e-5),
-};
-
 const ls_op_t ls_op_attention_padded = {
     .name = "attention_padded",
     .class = LS_OP_ATTENTION,
@@ -368,8 +290,6 @@ const ls_op_t ls_op_attention_padded = {
     .backward = attention_backward,
     .flops = attention_flops,
     .scratch_bytes = attention_scratch,
-    .drawn = 1,
-    LS_CASES(padded_cases),
 };
 
 const ls_op_t ls_op_attention_padded_dx = {
@@ -381,6 +301,4 @@ const ls_op_t ls_op_attention_padded_dx = {
     .forward = dx_forward,
     .flops = dx_flops,
     .scratch_bytes = dx_scratch,
-    .drawn = 1,
-    LS_CASES(padded_dx_cases),
 };

@@ -299,122 +299,21 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-#define X(...)   LS_CASE_F32(-1, 1, __VA_ARGS__)
-#define POS(n)   LS_CASE_F32(0.5, 1.5, n)
-#define PART(n)  LS_CASE_F32(-1, 1, n) /* weights: about half of the samples are padding */
-#define COUNT(c) LS_CASE_F64(9, 10, 1 + 2 * (c))
-#define NONE(c)  LS_CASE_F64(0, 0, 1 + 2 * (c))
-#define FAR(...) LS_CASE_F32(9999, 10001, __VA_ARGS__)
-static const ls_op_case_t sums_cases[] = {
-    {"one", 3, {X(1, 1), POS(1), X(1)}, {{0}}, 2e-6, 0},
-    {"odd", 3, {X(5, 7), PART(5), X(7)}, {{0}}, 2e-6, 0},
-    {"images", 3, {X(5, 3, 4, 5), PART(5), X(5)}, {{0}}, 5e-6, 0},
-    {"beyond a vector", 3, {X(37, 67), PART(37), X(67)}, {{0}}, 5e-6, 0},
-    {"vectors", 3, {X(7, 9, 11, 24), PART(7), X(24)}, {{0}}, 2e-5, 0},
-    {"vectors, groups of channels", 3, {X(5, 3, 2, 520), PART(5), X(520)}, {{0}}, 5e-6, 0},
-    {"far from zero",
-     3,
-     {LS_CASE_F32(999, 1001, 9, 30, 7), POS(9), LS_CASE_F32(999, 1001, 7)},
-     {{0}},
-     2e-5,
-     0},
-    {"many", 3, {X(9, 15, 14, 35), PART(9), X(35)}, {{0}}, 2e-5, 0},
-    {"far from the shift", 3, {FAR(9, 30, 7), PART(9), X(7)}, {{0}}, 2e-11, 0},
-    {"far from the shift, vectors", 3, {FAR(7, 40, 72), PART(7), X(72)}, {{0}}, 2e-11, 0},
-};
-static const ls_op_case_t ranks_cases[] = {{"one", 1, {X(1)}, {{0}}, 0, 0},
-                                           {"odd", 1, {COUNT(18)}, {{0}}, 0, 0},
-                                           {"many", 1, {X(4099)}, {{0}}, 0, 0}};
-static const ls_op_case_t moments_cases[] = {
-    {"one", 2, {COUNT(1), X(1)}, {.f = {1e-5}}, 2e-6, 0},
-    {"odd", 2, {COUNT(7), X(7)}, {.f = {1e-5}}, 2e-6, 0},
-    {"beyond a vector", 2, {COUNT(67), X(67)}, {.f = {0.5}}, 2e-6, 0},
-    {"far from zero", 2, {COUNT(7), FAR(7)}, {.f = {1e-5}}, 1e-7, 0},
-    {"nothing counts", 2, {NONE(5), X(5)}, {.f = {1e-5}}, 2e-6, 0},
-};
-static const ls_op_case_t track_cases[] = {
-    {"one", 1, {COUNT(1)}, {.f = {1e-5, 0.1}}, 2e-6, 0},
-    {"odd", 1, {COUNT(7)}, {.f = {1e-5, 1}}, 2e-6, 0},
-    {"beyond a vector", 1, {COUNT(67)}, {.f = {0.5, 0.01}}, 2e-6, 0},
-    {"nothing counts", 1, {NONE(5)}, {.f = {1e-5, 0.1}}, 2e-6, 0},
-};
-static const ls_op_case_t rsqrt_cases[] = {
-    {"one", 1, {POS(1)}, {.f = {1e-5}}, 2e-6, 0},
-    {"odd", 1, {POS(7)}, {.f = {0}}, 2e-6, 0},
-    {"beyond a vector", 1, {POS(67)}, {.f = {1e-3}}, 2e-6, 0},
-};
-static const ls_op_case_t apply_cases[] = {
-    {"one", 5, {X(1, 1), X(1), POS(1), X(1), X(1)}, {{0}}, 2e-6, 3e-3},
-    {"odd", 5, {X(5, 7), X(7), POS(7), X(7), X(7)}, {{0}}, 2e-6, 3e-3},
-    {"images", 5, {X(2, 3, 4, 5), X(5), POS(5), X(5), X(5)}, {{0}}, 2e-6, 5e-3},
-    {"a mean of two numbers", 5, {X(5, 7), X(2, 7), POS(7), X(7), X(7)}, {{0}}, 2e-6, 0},
-    {"a mean of two numbers, vectors", 5, {X(3, 9, 24), X(2, 24), POS(24), X(24), X(24)}, {{0}}, 3e-6, 0},
-    {"vectors", 5, {X(3, 9, 11, 24), X(24), POS(24), X(24), X(24)}, {{0}}, 3e-6, 0},
-    {"many", 5, {X(9, 15, 14, 35), X(35), POS(35), X(35), X(35)}, {{0}}, 3e-6, 0},
-};
-static const ls_op_case_t back_cases[] = {
-    {"one", 5, {X(1, 1), X(1, 1), X(1), POS(1), POS(1)}, {{0}}, 2e-6, 0},
-    {"odd", 5, {X(5, 7), X(5, 7), X(7), POS(7), PART(5)}, {{0}}, 2e-6, 0},
-    {"images", 5, {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), POS(5), PART(5)}, {{0}}, 5e-6, 0},
-    {"vectors", 5, {X(7, 9, 11, 24), X(7, 9, 11, 24), X(24), POS(24), PART(7)}, {{0}}, 2e-5, 0},
-    {"a mean of two numbers", 5, {X(5, 7), X(5, 7), X(2, 7), POS(7), PART(5)}, {{0}}, 2e-6, 0},
-    {"a mean of two numbers, vectors",
-     5,
-     {X(7, 99, 24), X(7, 99, 24), X(2, 24), POS(24), PART(7)},
-     {{0}},
-     2e-5,
-     0},
-    {"many", 5, {X(9, 15, 14, 35), X(9, 15, 14, 35), X(35), POS(35), PART(9)}, {{0}}, 2e-5, 0},
-};
-static const ls_op_case_t dx_cases[] = {
-    {"one", 8, {X(1, 1), X(1, 1), X(1), X(1), POS(1), POS(1), X(2), COUNT(1)}, {{0}}, 2e-6, 0},
-    {"odd", 8, {X(5, 7), X(5, 7), X(7), X(7), POS(7), PART(5), X(14), COUNT(7)}, {{0}}, 2e-6, 0},
-    {"a mean of two numbers",
-     8,
-     {X(5, 7), X(5, 7), X(7), X(2, 7), POS(7), PART(5), X(14), COUNT(7)},
-     {{0}},
-     2e-6,
-     0},
-    {"images",
-     8,
-     {X(5, 3, 4, 5), X(5, 3, 4, 5), X(5), X(5), POS(5), PART(5), X(10), COUNT(5)},
-     {{0}},
-     2e-6,
-     0},
-    {"vectors",
-     8,
-     {X(7, 9, 11, 24), X(7, 9, 11, 24), X(24), X(24), POS(24), PART(7), X(48), COUNT(24)},
-     {{0}},
-     3e-6,
-     0},
-    {"many",
-     8,
-     {X(9, 15, 14, 35), X(9, 15, 14, 35), X(35), X(35), POS(35), PART(9), X(70), COUNT(35)},
-     {{0}},
-     3e-6,
-     0},
-};
+#define ROW(op, class_, in_, out_, shape_, forward_)                                                         \
+  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_
 
-#define ROW(op, class_, in_, out_, shape_, forward_, cases_)                                                 \
-  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_,     \
-  LS_CASES(cases_)
-const ls_op_t ls_op_bn_sums = {ROW("bn_sums", LS_OP_REDUCTION, 3, 1, sums_shape, sums_forward, sums_cases),
+const ls_op_t ls_op_bn_sums = {ROW("bn_sums", LS_OP_REDUCTION, 3, 1, sums_shape, sums_forward),
                                .flops_each = 4, .low_in = 1};
-const ls_op_t ls_op_sum_ranks = {
-    ROW("sum_ranks", LS_OP_ELEMENTWISE, 1, 1, ranks_shape, ranks_forward, ranks_cases)};
-const ls_op_t ls_op_bn_moments = {
-    ROW("bn_moments", LS_OP_ELEMENTWISE, 2, 2, moments_shape, moments_forward, moments_cases),
-    .flops_each = 8};
-const ls_op_t ls_op_bn_track = {
-    ROW("bn_track", LS_OP_ELEMENTWISE, 1, 4, track_shape, track_forward, track_cases), .flops_each = 14,
-    .inout = 12};
-const ls_op_t ls_op_rsqrt_eps = {
-    ROW("rsqrt_eps", LS_OP_ELEMENTWISE, 1, 1, rsqrt_shape, rsqrt_forward, rsqrt_cases), .flops_each = 4};
-const ls_op_t ls_op_bn_apply = {
-    ROW("bn_apply", LS_OP_ELEMENTWISE, 5, 1, apply_shape, apply_forward, apply_cases),
-    .backward = apply_backward, .flops_each = 4, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_bn_back_sums = {
-    ROW("bn_back_sums", LS_OP_REDUCTION, 5, 3, back_shape, back_forward, back_cases), .flops_each = 5,
-    .low_in = 3};
-const ls_op_t ls_op_bn_dx = {ROW("bn_dx", LS_OP_ELEMENTWISE, 8, 1, dx_shape, dx_forward, dx_cases),
-                             .flops_each = 8, .low_in = 3, .low_out = 1};
+const ls_op_t ls_op_sum_ranks = {ROW("sum_ranks", LS_OP_ELEMENTWISE, 1, 1, ranks_shape, ranks_forward)};
+const ls_op_t ls_op_bn_moments = {ROW("bn_moments", LS_OP_ELEMENTWISE, 2, 2, moments_shape, moments_forward),
+                                  .flops_each = 8};
+const ls_op_t ls_op_bn_track = {ROW("bn_track", LS_OP_ELEMENTWISE, 1, 4, track_shape, track_forward),
+                                .flops_each = 14, .inout = 12};
+const ls_op_t ls_op_rsqrt_eps = {ROW("rsqrt_eps", LS_OP_ELEMENTWISE, 1, 1, rsqrt_shape, rsqrt_forward),
+                                 .flops_each = 4};
+const ls_op_t ls_op_bn_apply = {ROW("bn_apply", LS_OP_ELEMENTWISE, 5, 1, apply_shape, apply_forward),
+                                .backward = apply_backward, .flops_each = 4, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_bn_back_sums = {ROW("bn_back_sums", LS_OP_REDUCTION, 5, 3, back_shape, back_forward),
+                                    .flops_each = 5, .low_in = 3};
+const ls_op_t ls_op_bn_dx = {ROW("bn_dx", LS_OP_ELEMENTWISE, 8, 1, dx_shape, dx_forward), .flops_each = 8,
+                             .low_in = 3, .low_out = 1};

@@ -138,93 +138,17 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-#define X(...)   LS_CASE_F32(-1, 1, __VA_ARGS__)
-#define POS(n)   LS_CASE_F32(0.5, 1.5, n)
-#define PART(n)  LS_CASE_F32(-1, 1, n) /* weights: about half of the samples are padding */
-#define COUNT(c) LS_CASE_F64(9, 10, 1 + 2 * (c))
-#define ACT_CASE(label, which, c, ...)                                                                       \
-  { label, 5, {X(__VA_ARGS__, c), X(2, c), POS(c), X(c), X(c)}, {.i = {which}}, 3e-6, 0 }
-#define ADD_CASE(label, which, c, ...)                                                                       \
-  { label, 6, {X(__VA_ARGS__, c), X(2, c), POS(c), X(c), X(c), X(__VA_ARGS__, c)}, {.i = {which}}, 3e-6, 0 }
-#define SUMS_CASE(label, which, n, c, ...)                                                                   \
-  {                                                                                                          \
-    label, 7, {X(n, __VA_ARGS__, c), X(n, __VA_ARGS__, c), X(2, c), POS(c), PART(n), X(c), X(c)},            \
-        {.i = {which}}, 2e-5, 0                                                                              \
-  }
-#define BACK_CASE(label, n, c, ...)                                                                          \
-  {                                                                                                          \
-    label, 7,                                                                                                \
-        {X(n, __VA_ARGS__, c),                                                                               \
-         X(n, __VA_ARGS__, c),                                                                               \
-         X(n, __VA_ARGS__, c),                                                                               \
-         X(n, __VA_ARGS__, c),                                                                               \
-         X(2, c),                                                                                            \
-         POS(c),                                                                                             \
-         PART(n)},                                                                                           \
-        {{0}}, 2e-5, 0                                                                                       \
-  }
-#define DX_CASE(label, which, n, c, ...)                                                                     \
-  {                                                                                                          \
-    label, 9, {X(n, __VA_ARGS__, c),                                                                         \
-               X(n, __VA_ARGS__, c),                                                                         \
-               X(c),                                                                                         \
-               X(2, c),                                                                                      \
-               POS(c),                                                                                       \
-               PART(n),                                                                                      \
-               X(2 * (c)),                                                                                   \
-               COUNT(c),                                                                                     \
-               X(c)},                                                                                        \
-        {.i = {which}}, 3e-6, 0                                                                              \
-  }
-static const ls_op_case_t act_cases[] = {
-    ACT_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
-    ACT_CASE("odd", LS_BEHIND_RELU, 7, 5, 3),
-    ACT_CASE("odd, silu", LS_BEHIND_SILU, 7, 5, 3),
-    ACT_CASE("vectors", LS_BEHIND_RELU, 24, 3, 9, 11),
-    ACT_CASE("vectors, silu", LS_BEHIND_SILU, 40, 3, 9, 11),
-};
-static const ls_op_case_t add_cases[] = {
-    ADD_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
-    ADD_CASE("odd", LS_BEHIND_RELU, 7, 5, 3),
-    ADD_CASE("nothing behind", LS_BEHIND_NONE, 7, 5, 3),
-    ADD_CASE("vectors", LS_BEHIND_RELU, 24, 3, 9, 11),
-    ADD_CASE("vectors, nothing behind", LS_BEHIND_NONE, 40, 3, 9, 11),
-};
-static const ls_op_case_t sums_cases[] = {
-    SUMS_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
-    SUMS_CASE("odd", LS_BEHIND_RELU, 5, 7, 3),
-    SUMS_CASE("odd, silu", LS_BEHIND_SILU, 5, 7, 3),
-    SUMS_CASE("vectors", LS_BEHIND_RELU, 7, 24, 9, 11),
-    SUMS_CASE("vectors, silu", LS_BEHIND_SILU, 7, 40, 9, 11),
-};
-static const ls_op_case_t residual_cases[] = {
-    BACK_CASE("one", 1, 1, 1),
-    BACK_CASE("odd", 5, 7, 3),
-    BACK_CASE("images", 5, 4, 3, 5),
-    BACK_CASE("vectors", 7, 24, 9, 11),
-    BACK_CASE("groups of channels", 3, 520, 5, 3),
-};
-static const ls_op_case_t dx_cases[] = {
-    DX_CASE("one", LS_BEHIND_RELU, 1, 1, 1),
-    DX_CASE("odd", LS_BEHIND_RELU, 5, 7, 3),
-    DX_CASE("odd, silu", LS_BEHIND_SILU, 5, 7, 3),
-    DX_CASE("vectors", LS_BEHIND_RELU, 7, 24, 9, 11),
-    DX_CASE("vectors, silu", LS_BEHIND_SILU, 7, 40, 9, 11),
-};
+#define ROW(op, class_, in_, out_, shape_, forward_)                                                         \
+  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_
 
-#define ROW(op, class_, in_, out_, shape_, forward_, cases_)                                                 \
-  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_,     \
-  LS_CASES(cases_)
-const ls_op_t ls_op_bn_act = {ROW("bn_act", LS_OP_ELEMENTWISE, 5, 1, act_shape, act_forward, act_cases),
-                              .flops_each = 6, .inplace = 1, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_bn_add_act = {
-    ROW("bn_add_act", LS_OP_ELEMENTWISE, 6, 1, add_shape, act_forward, add_cases), .flops_each = 6,
-    .inplace = 1 | 1 << 5, .low_in = 1 | 1 << 5, .low_out = 1};
+const ls_op_t ls_op_bn_act = {ROW("bn_act", LS_OP_ELEMENTWISE, 5, 1, act_shape, act_forward), .flops_each = 6,
+                              .inplace = 1, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_bn_add_act = {ROW("bn_add_act", LS_OP_ELEMENTWISE, 6, 1, add_shape, act_forward),
+                                  .flops_each = 6, .inplace = 1 | 1 << 5, .low_in = 1 | 1 << 5, .low_out = 1};
 const ls_op_t ls_op_bn_act_back_sums = {
-    ROW("bn_act_back_sums", LS_OP_REDUCTION, 7, 3, sums_shape, sums_forward, sums_cases), .flops_each = 9,
-    .low_in = 3};
+    ROW("bn_act_back_sums", LS_OP_REDUCTION, 7, 3, sums_shape, sums_forward), .flops_each = 9, .low_in = 3};
 const ls_op_t ls_op_bn_add_act_back_sums = {
-    ROW("bn_add_act_back_sums", LS_OP_REDUCTION, 7, 4, residual_shape, residual_forward, residual_cases),
-    .flops_each = 7, .inplace = 7, .low_in = 15, .low_out = 1};
-const ls_op_t ls_op_bn_act_dx = {ROW("bn_act_dx", LS_OP_ELEMENTWISE, 9, 1, dx_shape, dx_forward, dx_cases),
+    ROW("bn_add_act_back_sums", LS_OP_REDUCTION, 7, 4, residual_shape, residual_forward), .flops_each = 7,
+    .inplace = 7, .low_in = 15, .low_out = 1};
+const ls_op_t ls_op_bn_act_dx = {ROW("bn_act_dx", LS_OP_ELEMENTWISE, 9, 1, dx_shape, dx_forward),
                                  .flops_each = 12, .inplace = 3, .low_in = 3, .low_out = 1};

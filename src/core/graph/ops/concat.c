@@ -101,23 +101,6 @@ static int64_t bytes_2(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_s
   return 2 * (int64_t)ls_shape_bytes(&out[0]);
 }
 
-#define CONCAT_CASE(label, grad_tol, n, i, j)                                                                \
-  { label, 2, {LS_CASE_F32(-1, 1, n, i), LS_CASE_F32(-1, 1, n, j)}, {{0}}, 0, grad_tol }
-static const ls_op_case_t concat_cases[] = {
-    CONCAT_CASE("one", 2e-3, 1, 1, 1),
-    CONCAT_CASE("odd", 2e-3, 5, 7, 3),
-    CONCAT_CASE("beyond a vector", 2e-3, 9, 33, 65),
-    CONCAT_CASE("many", 0, 131, 1027, 512),
-};
-
-#define COLUMNS_CASE(label, grad_tol, n, k, ...)                                                             \
-  { label, 1, {LS_CASE_F32(-1, 1, n, k)}, {.i = {__VA_ARGS__}}, 0, grad_tol }
-static const ls_op_case_t columns_cases[] = {
-    COLUMNS_CASE("one", 2e-3, 1, 1, 0, 1),         COLUMNS_CASE("the first", 2e-3, 3, 7, 0, 4),
-    COLUMNS_CASE("between", 2e-3, 3, 9, 2, 4),     COLUMNS_CASE("the last", 2e-3, 5, 67, 34, 33),
-    COLUMNS_CASE("many", 0, 131, 1539, 1027, 512),
-};
-
 const ls_op_t ls_op_concat = {
     .name = "concat",
     .class = LS_OP_ELEMENTWISE,
@@ -128,7 +111,6 @@ const ls_op_t ls_op_concat = {
     .backward = concat_backward,
     .low_in = 3,
     .low_out = 1,
-    LS_CASES(concat_cases),
 };
 
 const ls_op_t ls_op_columns = {
@@ -142,6 +124,4 @@ const ls_op_t ls_op_columns = {
     .bytes = bytes_2,
     .low_in = 1,
     .low_out = 1,
-    .drawn = 3,
-    LS_CASES(columns_cases),
 };

@@ -44,25 +44,6 @@ static double bent_slope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286536 * (1 + 0.134145 * x * x);
 }
 
-static const ls_op_case_t unary_cases[] = {
-    {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {{0}}, 2e-6, 2e-3},
-    {"odd", 1, {LS_CASE_F32(-2, 2, 3, 7)}, {{0}}, 2e-6, 2e-3},
-    {"three dimensions", 1, {LS_CASE_F32(-3, 3, 2, 5, 9)}, {{0}}, 2e-6, 2e-3},
-    {"beyond a vector", 1, {LS_CASE_F32(-4, 4, 33, 65)}, {{0}}, 3e-6, 2e-3},
-    {"saturated", 1, {LS_CASE_F32(-100, 100, 1000)}, {{0}}, 3e-6, 0},
-    {"many", 1, {LS_CASE_F32(-4, 4, 131, 1027)}, {{0}}, 3e-6, 0},
-};
-
-#define SLOPE_CASE(label, ...)                                                                               \
-  { label, 2, {LS_CASE_F32(-2, 2, __VA_ARGS__), LS_CASE_F32(-2, 2, __VA_ARGS__)}, {{0}}, 5e-6, 0 }
-static const ls_op_case_t slope_cases[] = {
-    SLOPE_CASE("one", 1),
-    SLOPE_CASE("odd", 3, 7),
-    SLOPE_CASE("three dimensions", 2, 5, 9),
-    SLOPE_CASE("beyond a vector", 33, 65),
-    SLOPE_CASE("many", 131, 1027),
-};
-
 /* The rows of an activation, y = value(x), and of its gradient, dx = slope(dy, y) or slope(dy, x), written with a for
  * dy and b for the other. `reads`: the node's tensor that is b, its `out` or its `in`. */
 #define ACTIVATION(activation, flops, value, gradient, reads, gradient_flops, slope)                         \
@@ -88,7 +69,6 @@ static const ls_op_case_t slope_cases[] = {
       .inplace = 1,                                                                                          \
       .low_in = 1,                                                                                           \
       .low_out = 1,                                                                                          \
-      LS_CASES(unary_cases),                                                                                 \
   };                                                                                                         \
   const ls_op_t ls_op_##gradient = {                                                                         \
       .name = #gradient,                                                                                     \
@@ -101,7 +81,6 @@ static const ls_op_case_t slope_cases[] = {
       .inplace = 3,                                                                                          \
       .low_in = 3,                                                                                           \
       .low_out = 1,                                                                                          \
-      LS_CASES(slope_cases),                                                                                 \
   };
 
 /* A NaN stays a NaN, so that the guard of the step can see it. */

@@ -45,37 +45,6 @@ static int64_t gather_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const
   return (int64_t)(ls_shape_bytes(&in[0]) + 2 * ls_shape_bytes(&out[0]) + 2 * ls_shape_bytes(&out[1]));
 }
 
-static const ls_op_case_t cases[] = {
-    {.name = "one row of one",
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(1, 1), LS_CASE_F32(-1, 1, 1, 1), LS_CASE_F32(-1, 1, 1, 1)}},
-    {.name = "odd width", /* no row but the first begins at a vector boundary */
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(37, 13), LS_CASE_F32(-1, 1, 13, 799), LS_CASE_F32(-1, 1, 13, 3)}},
-    {.name = "whole vectors, classes",
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(300, 50), LS_CASE_F32(-1, 1, 50, 64), LS_CASE_CLASS(50, 10)}},
-    {.name = "images, wide targets",
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(9, 5), LS_CASE_F32(-1, 1, 5, 3, 28, 28), LS_CASE_F32(-1, 1, 5, 1100)}},
-    {.name = "bytes of images, an odd number", /* no row but the first begins at a word */
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(67, 29), LS_CASE_WHOLE(LS_U8, 256, 29, 3, 9, 11), LS_CASE_CLASS(29, 10)}},
-    {.name = "bytes of images, whole vectors",
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(67, 29), LS_CASE_WHOLE(LS_U8, 256, 29, 28, 28), LS_CASE_CLASS(29, 10)}},
-    {.name = "tokens, a target for each",
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(31, 40), LS_CASE_WHOLE(LS_U16, 65536, 40, 33),
-            LS_CASE_WHOLE(LS_I32, 65536, 40, 33)}},
-    {.name = "tokens, a target of bytes for each",
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(31, 40), LS_CASE_WHOLE(LS_I32, 100000, 40, 12), LS_CASE_WHOLE(LS_U8, 256, 40, 5)}},
-    {.name = "a table of one column",
-     .in_count = 3,
-     .in = {LS_CASE_CLASS(1000, 70), LS_CASE_F32(-1, 1, 70), LS_CASE_CLASS(70, 2)}},
-};
-
 const ls_op_t ls_op_gather_rows = {
     .name = "gather_rows",
     .class = LS_OP_GATHER,
@@ -84,5 +53,4 @@ const ls_op_t ls_op_gather_rows = {
     .shape = gather_shape,
     .forward = gather_forward,
     .bytes = gather_bytes,
-    LS_CASES(cases),
 };

@@ -210,86 +210,6 @@ static size_t dwb_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const l
   return (size_t)in[1].dim[in[1].rank - 1] * sizeof(double);
 }
 
-/* Rows, inputs, outputs: one of everything; odd; three dimensions; beyond any register block; a long sum. */
-#define LINEAR_CASE(label, n, i, o, tol, grad_tol)                                                           \
-  {                                                                                                          \
-    label, 3, {LS_CASE_F32(-1, 1, n, i), LS_CASE_F32(-1, 1, o, i), LS_CASE_F32(-1, 1, o)}, {{0}}, tol,       \
-        grad_tol                                                                                             \
-  }
-static const ls_op_case_t linear_cases[] = {
-    LINEAR_CASE("one", 1, 1, 1, 2e-6, 2e-3),
-    LINEAR_CASE("odd", 3, 7, 5, 2e-6, 2e-3),
-    LINEAR_CASE("one row", 1, 37, 19, 5e-6, 2e-3),
-    {"three dimensions",
-     3,
-     {LS_CASE_F32(-1, 1, 2, 3, 5), LS_CASE_F32(-1, 1, 4, 5), LS_CASE_F32(-1, 1, 4)},
-     {{0}},
-     2e-6,
-     2e-3},
-    LINEAR_CASE("one output", 33, 65, 1, 5e-6, 5e-3),
-    LINEAR_CASE("few outputs", 70, 133, 16, 1e-5, 5e-3),
-    LINEAR_CASE("blocks and tails", 67, 131, 97, 1e-5, 5e-3),
-    LINEAR_CASE("medium", 16, 799, 256, 2e-5, 0),
-};
-
-/* The same shapes, and relu of a NaN, which the step's guard must see. */
-static const ls_op_case_t linear_relu_cases[] = {
-    LINEAR_CASE("one", 1, 1, 1, 2e-6, 2e-3),
-    LINEAR_CASE("odd", 3, 7, 5, 2e-6, 2e-3),
-    {"three dimensions",
-     3,
-     {LS_CASE_F32(-1, 1, 2, 3, 5), LS_CASE_F32(-1, 1, 4, 5), LS_CASE_F32(-1, 1, 4)},
-     {{0}},
-     2e-6,
-     2e-3},
-    LINEAR_CASE("blocks and tails", 67, 131, 97, 1e-5, 5e-3),
-    LINEAR_CASE("medium", 16, 799, 256, 2e-5, 0),
-    {"not a number",
-     3,
-     {LS_CASE_F32(NAN, NAN, 3, 7), LS_CASE_F32(-1, 1, 5, 7), LS_CASE_F32(-1, 1, 5)},
-     {{0}},
-     2e-6,
-     0},
-};
-
-#define DX_CASE(label, n, i, o, tol)                                                                         \
-  { label, 2, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, o, i)}, {{0}}, tol, 0 }
-static const ls_op_case_t dx_cases[] = {
-    DX_CASE("one", 1, 1, 1, 2e-6),
-    DX_CASE("odd", 3, 7, 5, 2e-6),
-    DX_CASE("one row", 1, 37, 19, 5e-6),
-    {"three dimensions", 2, {LS_CASE_F32(-1, 1, 2, 3, 4), LS_CASE_F32(-1, 1, 4, 5)}, {{0}}, 2e-6, 0},
-    DX_CASE("one output", 33, 65, 1, 5e-6),
-    DX_CASE("few outputs", 70, 133, 16, 1e-5),
-    DX_CASE("blocks and tails", 67, 131, 97, 1e-5),
-    DX_CASE("medium", 16, 799, 256, 2e-5),
-};
-
-#define DX_ADD_CASE(label, n, i, o, tol)                                                                     \
-  { label, 3, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, o, i), LS_CASE_F32(-1, 1, n, i)}, {{0}}, tol, 0 }
-static const ls_op_case_t dx_add_cases[] = {
-    DX_ADD_CASE("one", 1, 1, 1, 2e-6),
-    DX_ADD_CASE("odd", 3, 7, 5, 2e-6),
-    DX_ADD_CASE("few outputs", 70, 133, 16, 1e-5),
-    DX_ADD_CASE("blocks and tails", 67, 131, 97, 1e-5),
-    DX_ADD_CASE("medium", 16, 799, 256, 2e-5),
-};
-
-#define DWB_CASE(label, n, i, o, tol)                                                                        \
-  { label, 2, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, i)}, {{0}}, tol, 0 }
-static const ls_op_case_t dwb_cases[] = {
-    DWB_CASE("one", 1, 1, 1, 2e-6),
-    DWB_CASE("odd", 3, 7, 5, 2e-6),
-    DWB_CASE("one row", 1, 37, 19, 5e-6),
-    {"three dimensions", 2, {LS_CASE_F32(-1, 1, 2, 3, 4), LS_CASE_F32(-1, 1, 2, 3, 5)}, {{0}}, 2e-6, 0},
-    DWB_CASE("one output", 33, 65, 1, 5e-6),
-    DWB_CASE("few outputs", 70, 133, 16, 1e-5),
-    DWB_CASE("blocks and tails", 67, 131, 97, 1e-5),
-    DWB_CASE("many rows", 517, 33, 17, 2e-5),
-    DWB_CASE("many rows and outputs", 260, 3, 4168, 2e-5),
-    DWB_CASE("medium", 16, 799, 256, 1e-5),
-};
-
 const ls_op_t ls_op_linear = {
     .name = "linear",
     .class = LS_OP_PRODUCT,
@@ -302,7 +222,6 @@ const ls_op_t ls_op_linear = {
     .low_in = 7,
     .low_out = 1,
     .low_wants = true,
-    LS_CASES(linear_cases),
 };
 
 const ls_op_t ls_op_linear_relu = {
@@ -317,7 +236,6 @@ const ls_op_t ls_op_linear_relu = {
     .low_in = 7,
     .low_out = 1,
     .low_wants = true,
-    LS_CASES(linear_relu_cases),
 };
 
 const ls_op_t ls_op_linear_dx = {
@@ -332,7 +250,6 @@ const ls_op_t ls_op_linear_dx = {
     .low_in = 3,
     .low_out = 1,
     .low_wants = true,
-    LS_CASES(dx_cases),
 };
 
 const ls_op_t ls_op_linear_dx_add = {
@@ -347,7 +264,6 @@ const ls_op_t ls_op_linear_dx_add = {
     .low_in = 7,
     .low_out = 1,
     .low_wants = true,
-    LS_CASES(dx_add_cases),
 };
 
 const ls_op_t ls_op_linear_dwb = {
@@ -361,7 +277,6 @@ const ls_op_t ls_op_linear_dwb = {
     .scratch_bytes = dwb_scratch,
     .low_in = 3,
     .low_wants = true,
-    LS_CASES(dwb_cases),
 };
 
 const ls_op_t ls_op_linear_dw = {
@@ -375,5 +290,4 @@ const ls_op_t ls_op_linear_dw = {
     .scratch_bytes = dwb_scratch,
     .low_in = 3,
     .low_wants = true,
-    LS_CASES(dwb_cases),
 };

@@ -18,12 +18,6 @@ static ls_status_t scale_forward(ls_stream_t *stream, const ls_kernel_args_t *ar
   return LS_OK;
 }
 
-static const ls_op_case_t cases[] = {
-    {"the first", 1, {LS_CASE_F32(0, 0, 16)}, {{0}}, 0, 0},
-    {"doubled", 1, {LS_CASE_F32(3, 3, 16)}, {{0}}, 0, 0},
-    {"halved", 1, {LS_CASE_F32(-9, -9, 16)}, {{0}}, 0, 0},
-};
-
 const ls_op_t ls_op_loss_scale = {
     .name = "loss_scale",
     .class = LS_OP_ELEMENTWISE,
@@ -31,5 +25,4 @@ const ls_op_t ls_op_loss_scale = {
     .out_count = 1,
     .shape = scale_shape,
     .forward = scale_forward,
-    LS_CASES(cases),
 };

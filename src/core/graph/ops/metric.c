@@ -120,36 +120,17 @@ static ls_status_t values_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-#define CLASS_CASE(label, k, n, c, lo, hi)                                                                   \
-  { label, 3, {LS_CASE_F32(lo, hi, n, c), LS_CASE_CLASS(n, c), LS_CASE_WEIGHT(n)}, {.i = {k}}, 0, 0 }
-#define UNSEEN_CASE(label, n, c)                                                                             \
-  { label, 3, {LS_CASE_F32(0, 1, n, c), LS_CASE_CLASS(n, c), LS_CASE_F32(0, 0, n)}, {.i = {1}}, 0, 0 }
-static const ls_op_case_t class_cases[] = {
-    CLASS_CASE("one", 1, 1, 1, 0, 1),       CLASS_CASE("odd", 2, 3, 7, 0, 1),
-    CLASS_CASE("equal", 3, 37, 5, 1, 1),    UNSEEN_CASE("padding", 5, 3),
-    CLASS_CASE("digits", 5, 133, 10, 0, 1), CLASS_CASE("more than there are", 5, 9, 3, 0, 1),
-    CLASS_CASE("many", 5, 67, 1003, 0, 1),  CLASS_CASE("not a number", 1, 3, 4, NAN, NAN),
-};
-#define VALUE_CASE(label, n, o, tol)                                                                         \
-  { label, 3, {LS_CASE_F32(-1, 1, n, o), LS_CASE_F32(-1, 1, n, o), LS_CASE_WEIGHT(n)}, {{0}}, tol, 0 }
-static const ls_op_case_t value_cases[] = {
-    VALUE_CASE("one", 1, 1, 1e-7),
-    VALUE_CASE("odd", 3, 7, 1e-7),
-    VALUE_CASE("one output", 533, 1, 1e-7),
-    VALUE_CASE("many", 517, 192, 1e-7),
-    {"padding", 3, {LS_CASE_F32(0, 1, 5, 3), LS_CASE_F32(0, 1, 5, 3), LS_CASE_F32(0, 0, 5)}, {{0}}, 0, 0},
-};
-
-#define METRIC_ROW(op, name_, rule, forward_, each, cases)                                                   \
-  const ls_op_t op = {.name = name_,                                                                         \
-                      .class = LS_OP_REDUCTION,                                                              \
-                      .in_count = 3,                                                                         \
-                      .out_count = 1,                                                                        \
-                      .shape = rule,                                                                         \
-                      .forward = forward_,                                                                   \
-                      .flops_each = each,                                                                    \
-                      LS_CASES(cases)};
-METRIC_ROW(ls_op_top_hits, "top_hits", hits_shape, hits_forward, 2, class_cases)
-METRIC_ROW(ls_op_class_counts, "class_counts", classes_shape, classes_forward, 1, class_cases)
-METRIC_ROW(ls_op_label_counts, "label_counts", labels_shape, labels_forward, 3, value_cases)
-METRIC_ROW(ls_op_value_sums, "value_sums", values_shape, values_forward, 6, value_cases)
+#define METRIC_ROW(op, name_, rule, forward_, each)                                                          \
+  const ls_op_t op = {                                                                                       \
+      .name = name_,                                                                                         \
+      .class = LS_OP_REDUCTION,                                                                              \
+      .in_count = 3,                                                                                         \
+      .out_count = 1,                                                                                        \
+      .shape = rule,                                                                                         \
+      .forward = forward_,                                                                                   \
+      .flops_each = each,                                                                                    \
+  };
+METRIC_ROW(ls_op_top_hits, "top_hits", hits_shape, hits_forward, 2)
+METRIC_ROW(ls_op_class_counts, "class_counts", classes_shape, classes_forward, 1)
+METRIC_ROW(ls_op_label_counts, "label_counts", labels_shape, labels_forward, 3)
+METRIC_ROW(ls_op_value_sums, "value_sums", values_shape, values_forward, 6)

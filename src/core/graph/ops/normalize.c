@@ -44,31 +44,6 @@ static ls_status_t normalize_forward(ls_stream_t *stream, const ls_kernel_args_t
   return LS_OK;
 }
 
-static const ls_op_case_t cases[] = {
-    {.name = "one", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 1), LS_CASE_STEP(0)}},
-    {.name = "odd image", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 3, 1, 5, 13), LS_CASE_STEP(0)}},
-    {.name = "beyond a vector", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 67, 65), LS_CASE_STEP(0)}},
-    {.name = "colours",
-     .in_count = 2,
-     .in = {LS_CASE_WHOLE(LS_U8, 256, 5, 7, 9, 3), LS_CASE_STEP(0)},
-     .attrs = {.i = {3}}},
-    {.name = "colours and one more",
-     .in_count = 2,
-     .in = {LS_CASE_WHOLE(LS_U8, 256, 3, 65, 4), LS_CASE_STEP(0)},
-     .attrs = {.i = {4}}},
-    {.name = "two channels",
-     .in_count = 2,
-     .in = {LS_CASE_WHOLE(LS_U8, 256, 31, 11, 2), LS_CASE_STEP(0)},
-     .attrs = {.i = {2}}},
-    {.name = "many", .in_count = 2, .in = {LS_CASE_WHOLE(LS_U8, 256, 257, 784), LS_CASE_STEP(0)}},
-    {.name = "tokens of 16 bits",
-     .in_count = 2,
-     .in = {LS_CASE_WHOLE(LS_U16, 65536, 7, 33), LS_CASE_STEP(0)}},
-    {.name = "tokens of 32 bits",
-     .in_count = 2,
-     .in = {LS_CASE_WHOLE(LS_I32, 100000, 5, 129), LS_CASE_STEP(0)}},
-};
-
 const ls_op_t ls_op_normalize = {
     .name = "normalize",
     .class = LS_OP_ELEMENTWISE,
@@ -79,5 +54,4 @@ const ls_op_t ls_op_normalize = {
     .flops_each = 2,
     .low_out = 1,
     .low_wants = true,
-    LS_CASES(cases),
 };

@@ -89,15 +89,6 @@ static ls_status_t shift_backward(ls_graph_t *graph, const ls_graph_node_t *node
   return graph->status;
 }
 
-#define SHIFT_CASE(label, by, n, t, h)                                                                       \
-  { label, 1, {LS_CASE_F32(-1, 1, n, t, h)}, {.i = {by}}, 0, 2e-3 }
-static const ls_op_case_t shift_cases[] = {
-    SHIFT_CASE("one", 1, 1, 1, 1),
-    SHIFT_CASE("later", 1, 3, 5, 7),
-    SHIFT_CASE("earlier", -1, 2, 4, 33),
-    SHIFT_CASE("vectors", 1, 3, 5, 40),
-};
-
 const ls_op_t ls_op_shift_positions = {
     .name = "shift_positions",
     .class = LS_OP_ELEMENTWISE,
@@ -108,5 +99,4 @@ const ls_op_t ls_op_shift_positions = {
     .backward = shift_backward,
     .low_in = 1,
     .low_out = 1,
-    LS_CASES(shift_cases),
 };

@@ -84,28 +84,6 @@ static int64_t reduce_dx_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, co
   return (int64_t)ls_shape_bytes(&in[0]) + (int64_t)ls_shape_bytes(&out[0]);
 }
 
-#define REDUCE_CASE(label, dims, mean, tol, grad_tol, ...)                                                   \
-  { label, 1, {LS_CASE_F32(-1, 1, __VA_ARGS__)}, {.i = {dims, mean}}, tol, grad_tol }
-static const ls_op_case_t reduce_cases[] = {
-    REDUCE_CASE("one", 1, 0, 2e-6, 2e-3, 1),
-    REDUCE_CASE("all, sum", 2, 0, 2e-6, 2e-3, 3, 7),
-    REDUCE_CASE("all, mean", 3, 1, 2e-6, 2e-3, 3, 5, 7),
-    REDUCE_CASE("rows, sum", 1, 0, 5e-6, 2e-3, 9, 33),
-    REDUCE_CASE("two of three, mean", 2, 1, 2e-6, 2e-3, 5, 3, 11),
-    REDUCE_CASE("many rows", 1, 0, 1e-5, 0, 1030, 67),
-    REDUCE_CASE("long", 1, 1, 1e-5, 0, 100003),
-};
-
-#define REDUCE_DX_CASE(label, dims, mean, dy, ...)                                                           \
-  { label, 2, {dy, LS_CASE_F32(-1, 1, __VA_ARGS__)}, {.i = {dims, mean}}, 2e-7, 0 }
-static const ls_op_case_t reduce_dx_cases[] = {
-    REDUCE_DX_CASE("one", 1, 0, LS_CASE_F32(-1, 1, 1), 1),
-    REDUCE_DX_CASE("all, sum", 2, 0, LS_CASE_F32(-1, 1, 1), 3, 7),
-    REDUCE_DX_CASE("two of three, mean", 2, 1, LS_CASE_F32(-1, 1, 5), 5, 3, 11),
-    REDUCE_DX_CASE("rows, mean", 1, 1, LS_CASE_F32(-1, 1, 9), 9, 33),
-    REDUCE_DX_CASE("many rows", 1, 0, LS_CASE_F32(-1, 1, 1030), 1030, 67),
-};
-
 const ls_op_t ls_op_reduce = {
     .name = "reduce",
     .class = LS_OP_REDUCTION,
@@ -115,8 +93,6 @@ const ls_op_t ls_op_reduce = {
     .forward = reduce_forward,
     .backward = reduce_backward,
     .flops_each = 1,
-    .drawn = 1,
-    LS_CASES(reduce_cases),
 };
 
 const ls_op_t ls_op_reduce_dx = {
@@ -129,5 +105,5 @@ const ls_op_t ls_op_reduce_dx = {
     .flops = reduce_dx_flops,
     .bytes = reduce_dx_bytes,
     .inplace = 2, /* over x, of which only the shape counts */
-    LS_CASES(reduce_dx_cases),
+
 };

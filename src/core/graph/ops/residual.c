@@ -103,64 +103,6 @@ static ls_status_t back_drop_forward(ls_stream_t *stream, const ls_kernel_args_t
   return status ? status : ls_op_dropout.forward(stream, &drop);
 }
 
-#define CASE(label, rate, tol, d, ...)                                                                       \
-  {                                                                                                          \
-    label, 5,                                                                                                \
-        {LS_CASE_F32(-2, 2, __VA_ARGS__, d), LS_CASE_F32(-2, 2, __VA_ARGS__, d), LS_CASE_F32(0.5, 1.5, d),   \
-         LS_CASE_F32(-1, 1, d), LS_CASE_STEP(7)},                                                            \
-        {.i = {3}, .f = {1e-5, rate}}, tol, 0                                                                \
-  }
-static const ls_op_case_t norm_cases[] = {
-    CASE("one", 0, 2e-6, 1, 1),
-    CASE("odd, dropout", 0.3, 3e-6, 7, 3),
-    CASE("three dimensions, dropout", 0.3, 3e-6, 5, 4, 3),
-    CASE("beyond a vector", 0, 3e-6, 65, 37),
-    CASE("vectors, dropout", 0.2, 3e-6, 384, 3, 5),
-    CASE("vectors", 0, 3e-6, 328, 37),
-    CASE("many, dropout", 0.1, 5e-6, 1027, 30),
-    CASE("wide, dropout", 0.1, 5e-6, 4352, 3),
-};
-
-#define DX_CASE(label, n, d, tol)                                                                            \
-  {                                                                                                          \
-    label, 6, {LS_CASE_F32(-1, 1, n, d),    LS_CASE_F32(-2, 2, n, d), LS_CASE_F32(0.5, 1.5, d),              \
-               LS_CASE_F32(-0.1f, 0.1f, n), LS_CASE_F32(0.5, 1, n),   LS_CASE_F32(-1, 1, n, d)},             \
-        {.f = {1e-5}}, tol, 0                                                                                \
-  }
-static const ls_op_case_t dx_cases[] = {
-    DX_CASE("one", 1, 1, 3e-6),
-    DX_CASE("odd", 3, 7, 3e-6),
-    DX_CASE("beyond a vector", 37, 65, 5e-6),
-    DX_CASE("vectors", 37, 328, 5e-6),
-    DX_CASE("many", 30, 1027, 5e-6),
-    DX_CASE("wide", 3, 4352, 5e-6),
-};
-
-#define BACK_CASE(label, adds, rate, tol, d, ...)                                                            \
-  {                                                                                                          \
-    label, 7,                                                                                                \
-        {LS_CASE_F32(-1, 1, __VA_ARGS__, d),                                                                 \
-         LS_CASE_F32(-2, 2, __VA_ARGS__, d),                                                                 \
-         LS_CASE_F32(0.5, 1.5, d),                                                                           \
-         LS_CASE_F32(-0.1f, 0.1f, __VA_ARGS__),                                                              \
-         LS_CASE_F32(0.5, 1, __VA_ARGS__),                                                                   \
-         LS_CASE_F32(-1, 1, __VA_ARGS__, d),                                                                 \
-         LS_CASE_STEP(7)},                                                                                   \
-        {.i = {3, adds}, .f = {1e-5, rate}}, tol, 0                                                          \
-  }
-/* A block of a GPU has 8 rows at a time, and a few hundred blocks have all: with 2,200 some have two. */
-#define BACK_CASES(rate)                                                                                     \
-  BACK_CASE("one", 0, rate, 3e-6, 1, 1), BACK_CASE("odd, added", 1, rate, 3e-6, 7, 3),                       \
-      BACK_CASE("beyond a vector", 1, rate, 5e-6, 65, 37),                                                   \
-      BACK_CASE("three dimensions", 0, rate, 5e-6, 72, 3, 5),                                                \
-      BACK_CASE("vectors, added", 1, rate, 1e-5, 328, 37),                                                   \
-      BACK_CASE("three vectors", 0, rate, 1e-5, 768, 9),                                                     \
-      BACK_CASE("four vectors, added", 1, rate, 1e-5, 1000, 5),                                              \
-      BACK_CASE("many rows", 0, rate, 2e-4, 40, 550, 4), BACK_CASE("many, added", 1, rate, 1e-5, 1027, 30),  \
-      BACK_CASE("wide", 0, rate, 1e-5, 4352, 3)
-static const ls_op_case_t back_cases[] = {BACK_CASES(0)};
-static const ls_op_case_t back_drop_cases[] = {BACK_CASES(0.3)};
-
 const ls_op_t ls_op_residual_norm = {
     .name = "residual_norm",
     .class = LS_OP_REDUCTION,
@@ -171,7 +113,6 @@ const ls_op_t ls_op_residual_norm = {
     .flops_each = 10,
     .low_in = 3,
     .low_out = 3,
-    LS_CASES(norm_cases),
 };
 
 const ls_op_t ls_op_layer_norm_dx_add = {
@@ -184,7 +125,6 @@ const ls_op_t ls_op_layer_norm_dx_add = {
     .flops_each = 9,
     .low_in = 35,
     .low_out = 1,
-    LS_CASES(dx_cases),
 };
 
 const ls_op_t ls_op_layer_norm_back = {
@@ -198,7 +138,6 @@ const ls_op_t ls_op_layer_norm_back = {
     .scratch_bytes = back_scratch,
     .low_in = 35,
     .low_out = 1,
-    LS_CASES(back_cases),
 };
 
 const ls_op_t ls_op_layer_norm_back_drop = {
@@ -212,5 +151,4 @@ const ls_op_t ls_op_layer_norm_back_drop = {
     .scratch_bytes = back_scratch,
     .low_in = 35,
     .low_out = 3,
-    LS_CASES(back_drop_cases),
 };

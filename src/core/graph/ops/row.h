@@ -1,5 +1,4 @@
-/* Shared by the files of op rows: access to a kernel's arguments, checks for shape rules, and initialisers
- * for test cases. */
+/* Shared by the files of op rows: access to a kernel's arguments, and checks for shape rules. */
 #ifndef LS_GRAPH_OPS_ROW_H
 #define LS_GRAPH_OPS_ROW_H
 
@@ -51,24 +50,5 @@ ls_status_t ls_rule_vector(ls_ctx_t *ctx, const char *op, const char *what, cons
                            int64_t count);
 /* The step input: u8 (64). */
 ls_status_t ls_rule_step(ls_ctx_t *ctx, const char *op, const ls_shape_t *shape);
-
-/* Test case inputs: LS_CASE_F32(lo, hi, dims...). */
-#define LS_CASE_SHAPE(type, ...)                                                                             \
-  {                                                                                                          \
-    .dtype = (type), .rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), .dim = { __VA_ARGS__ }             \
-  }
-#define LS_CASE_F32(lo_, hi_, ...)                                                                           \
-  { .shape = LS_CASE_SHAPE(LS_F32, __VA_ARGS__), .fill = LS_FILL_UNIFORM, .lo = (lo_), .hi = (hi_) }
-#define LS_CASE_F64(lo_, hi_, ...)                                                                           \
-  { .shape = LS_CASE_SHAPE(LS_F64, __VA_ARGS__), .fill = LS_FILL_UNIFORM, .lo = (lo_), .hi = (hi_) }
-#define LS_CASE_WEIGHT(n)                                                                                    \
-  { .shape = LS_CASE_SHAPE(LS_F32, n), .fill = LS_FILL_POSITIVE, .lo = 0.5f, .hi = 1.5f }
-#define LS_CASE_CLASS(n, classes)                                                                            \
-  { .shape = LS_CASE_SHAPE(LS_I32, n), .fill = LS_FILL_CLASS, .lo = 0, .hi = (classes) }
-#define LS_CASE_WHOLE(dtype_, below, ...)                                                                    \
-  { .shape = LS_CASE_SHAPE(dtype_, __VA_ARGS__), .fill = LS_FILL_CLASS, .lo = 0, .hi = (below) }
-#define LS_CASE_STEP(position)                                                                               \
-  { .shape = LS_CASE_SHAPE(LS_U8, 64), .fill = LS_FILL_STEP, .lo = (position) }
-#define LS_CASES(array) .cases = (array), .case_count = LS_COUNT(array)
 
 #endif

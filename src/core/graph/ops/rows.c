@@ -34,14 +34,6 @@ static ls_status_t resize_backward(ls_graph_t *graph, const ls_graph_node_t *nod
   return graph->status;
 }
 
-#define RESIZE_CASE(label, to, grad_tol, ...)                                                                \
-  { label, 1, {LS_CASE_F32(-1, 1, __VA_ARGS__)}, {.i = {to}}, 0, grad_tol }
-static const ls_op_case_t resize_cases[] = {
-    RESIZE_CASE("one", 1, 2e-3, 1, 1),       RESIZE_CASE("more", 8, 2e-3, 5, 7),
-    RESIZE_CASE("less", 3, 2e-3, 7, 5, 2),   RESIZE_CASE("a vector", 72, 2e-3, 65),
-    RESIZE_CASE("many", 1088, 0, 1027, 131),
-};
-
 const ls_op_t ls_op_resize_rows = {
     .name = "resize_rows",
     .class = LS_OP_ELEMENTWISE,
@@ -52,6 +44,4 @@ const ls_op_t ls_op_resize_rows = {
     .backward = resize_backward,
     .low_in = 1,
     .low_out = 1,
-    .drawn = 1,
-    LS_CASES(resize_cases),
 };

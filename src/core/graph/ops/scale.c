@@ -61,21 +61,6 @@ static ls_status_t ds_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-#define SCALE_CASE(label, grad_tol, n, c, ...)                                                               \
-  { label, 2, {LS_CASE_F32(-1, 1, n, __VA_ARGS__, c), LS_CASE_F32(-1, 1, n, c)}, {{0}}, 2e-7, grad_tol }
-static const ls_op_case_t scale_cases[] = {
-    SCALE_CASE("one", 2e-3, 1, 1, 1),      SCALE_CASE("odd", 2e-3, 3, 5, 7),
-    SCALE_CASE("image", 2e-3, 2, 3, 4, 5), SCALE_CASE("many", 0, 5, 131, 37, 9),
-    SCALE_CASE("vectors", 0, 5, 40, 7, 9),
-};
-
-#define DS_CASE(label, n, c, ...)                                                                            \
-  { label, 2, {LS_CASE_F32(-1, 1, n, __VA_ARGS__, c), LS_CASE_F32(-1, 1, n, __VA_ARGS__, c)}, {{0}}, 5e-6, 0 }
-static const ls_op_case_t ds_cases[] = {
-    DS_CASE("one", 1, 1, 1),        DS_CASE("odd", 3, 5, 7),          DS_CASE("image", 2, 3, 4, 5),
-    DS_CASE("many", 5, 131, 37, 9), DS_CASE("vectors", 3, 264, 7, 9),
-};
-
 const ls_op_t ls_op_scale_channels = {
     .name = "scale_channels",
     .class = LS_OP_ELEMENTWISE,
@@ -88,7 +73,6 @@ const ls_op_t ls_op_scale_channels = {
     .inplace = 1,
     .low_in = 3,
     .low_out = 1,
-    LS_CASES(scale_cases),
 };
 
 const ls_op_t ls_op_scale_channels_ds = {
@@ -101,5 +85,4 @@ const ls_op_t ls_op_scale_channels_ds = {
     .flops_each = 2,
     .low_in = 3,
     .low_out = 1,
-    LS_CASES(ds_cases),
 };

@@ -138,45 +138,6 @@ static int64_t no_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
   return 0;
 }
 
-#define PAIR_CASE(label, grad_tol, ...)                                                                      \
-  { label, 2, {LS_CASE_F32(-1, 1, __VA_ARGS__), LS_CASE_F32(-1, 1, __VA_ARGS__)}, {{0}}, 2e-7, grad_tol }
-static const ls_op_case_t pair_cases[] = {
-    PAIR_CASE("one", 2e-3, 1),
-    PAIR_CASE("odd", 2e-3, 3, 7),
-    PAIR_CASE("three dimensions", 2e-3, 2, 5, 9),
-    PAIR_CASE("beyond a vector", 2e-3, 33, 65),
-    PAIR_CASE("many", 0, 131, 1027),
-};
-
-static const ls_op_case_t reshape_cases[] = {
-    {"one", 1, {LS_CASE_F32(-1, 1, 1)}, {.i = {2, 1, 1}}, 0, 2e-3},
-    {"flatten", 1, {LS_CASE_F32(-1, 1, 3, 7)}, {.i = {1, 21}}, 0, 2e-3},
-    {"flatten images", 1, {LS_CASE_F32(-1, 1, 2, 3, 5, 4)}, {.i = {2, 2, 60}}, 0, 2e-3},
-    {"flatten classes", 1, {LS_CASE_WHOLE(LS_I32, 9, 4, 6)}, {.i = {1, 24}}, 0, 0},
-    {"split", 1, {LS_CASE_F32(-1, 1, 6, 10)}, {.i = {3, 2, 15, 2}}, 0, 2e-3},
-};
-
-static const ls_op_case_t fill_cases[] = {
-    {"one", 0, {{.lo = 0}}, {.i = {1}, .f = {1}}, 0, 0},
-    {"odd", 0, {{.lo = 0}}, {.i = {37}, .f = {-0.1}}, 0, 0},
-    {"many", 0, {{.lo = 0}}, {.i = {100003}, .f = {2.5}}, 0, 0},
-};
-
-#define ONE_CASE(label, grad_tol, ...)                                                                       \
-  { label, 1, {LS_CASE_F32(-1, 1, __VA_ARGS__)}, {{0}}, 2e-7, grad_tol }
-static const ls_op_case_t accumulate_cases[] = {
-    ONE_CASE("one", 0, 1),
-    ONE_CASE("odd", 0, 3, 7),
-    ONE_CASE("beyond a vector", 0, 33, 65),
-    ONE_CASE("many", 0, 131, 1027),
-};
-
-static const ls_op_case_t copy_cases[] = {
-    ONE_CASE("one", 2e-3, 1),
-    ONE_CASE("odd", 2e-3, 3, 7),
-    ONE_CASE("many", 0, 131, 1027),
-};
-
 const ls_op_t ls_op_add = {
     .name = "add",
     .class = LS_OP_ELEMENTWISE,
@@ -189,7 +150,6 @@ const ls_op_t ls_op_add = {
     .inplace = 3,
     .low_in = 3,
     .low_out = 1,
-    LS_CASES(pair_cases),
 };
 
 const ls_op_t ls_op_mul = {
@@ -204,7 +164,6 @@ const ls_op_t ls_op_mul = {
     .inplace = 3,
     .low_in = 3,
     .low_out = 1,
-    LS_CASES(pair_cases),
 };
 
 const ls_op_t ls_op_reshape = {
@@ -219,7 +178,6 @@ const ls_op_t ls_op_reshape = {
     .view = true,
     .low_in = 1,
     .low_out = 1,
-    LS_CASES(reshape_cases),
 };
 
 const ls_op_t ls_op_fill = {
@@ -229,7 +187,6 @@ const ls_op_t ls_op_fill = {
     .out_count = 1,
     .shape = fill_shape,
     .forward = fill_forward,
-    LS_CASES(fill_cases),
 };
 
 const ls_op_t ls_op_accumulate = {
@@ -241,7 +198,6 @@ const ls_op_t ls_op_accumulate = {
     .forward = accumulate_forward,
     .flops_each = 1,
     .inout = 1,
-    LS_CASES(accumulate_cases),
 };
 
 const ls_op_t ls_op_copy = {
@@ -254,5 +210,4 @@ const ls_op_t ls_op_copy = {
     .backward = copy_backward,
     .low_in = 1,
     .low_out = 1,
-    LS_CASES(copy_cases),
 };

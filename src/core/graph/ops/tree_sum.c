@@ -43,14 +43,6 @@ static int64_t tree_sum_flops(const ls_attrs_t *attrs, const ls_shape_t *in, con
   return (in[0].dim[0] - 1) * ls_shape_count(&out[0]);
 }
 
-#define TREE_CASE(label, parts, count)                                                                       \
-  { label, 1, {LS_CASE_F32(-1, 1, parts, count)}, {{0}}, 0, 0 }
-static const ls_op_case_t tree_sum_cases[] = {
-    TREE_CASE("one part", 1, 37),         TREE_CASE("two parts", 2, 65552),
-    TREE_CASE("one element", 8, 1),       TREE_CASE("three parts", 3, 1027),
-    TREE_CASE("four parts", 4, 4099),     TREE_CASE("eleven parts", 11, 515),
-    TREE_CASE("sixty-four parts", 64, 33)};
-
 const ls_op_t ls_op_tree_sum = {
     .name = "tree_sum",
     .class = LS_OP_REDUCTION,
@@ -59,5 +51,4 @@ const ls_op_t ls_op_tree_sum = {
     .shape = tree_sum_shape,
     .forward = tree_sum_forward,
     .flops = tree_sum_flops,
-    LS_CASES(tree_sum_cases),
 };

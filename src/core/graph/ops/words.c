@@ -34,22 +34,6 @@ static ls_status_t differ_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-#define TURN_CASE(label, count, first, sweep, check)                                                         \
-  { label, 0, {{{0}}}, {.i = {count, first, sweep, check}}, 0, 0 }
-static const ls_op_case_t turn_cases[] = {
-    TURN_CASE("one", 1, 0, 1, 1),
-    TURN_CASE("odd, behind 2^32", 37, INT64_C(5000000001), 2, 1),
-    TURN_CASE("not checked", 1030, 7, 0, 0),
-    TURN_CASE("many", 300007, INT64_C(4294967290), 3, 1),
-};
-
-#define DIFFER_CASE(label, n, values)                                                                        \
-  { label, 2, {LS_CASE_CLASS(n, values), LS_CASE_CLASS(n, values)}, {{0}}, 0, 0 }
-static const ls_op_case_t differ_cases[] = {
-    DIFFER_CASE("one", 1, 2),        DIFFER_CASE("equal", 131, 1),   DIFFER_CASE("odd", 37, 3),
-    DIFFER_CASE("vectors", 1024, 3), DIFFER_CASE("many", 300007, 5),
-};
-
 const ls_op_t ls_op_turn_words = {
     .name = "turn_words",
     .class = LS_OP_ELEMENTWISE,
@@ -58,7 +42,6 @@ const ls_op_t ls_op_turn_words = {
     .shape = turn_shape,
     .forward = turn_forward,
     .inout = 3,
-    LS_CASES(turn_cases),
 };
 
 const ls_op_t ls_op_differing_words = {
@@ -69,5 +52,4 @@ const ls_op_t ls_op_differing_words = {
     .shape = differ_shape,
     .forward = differ_forward,
     .inout = 1,
-    LS_CASES(differ_cases),
 };
