@@ -19,6 +19,7 @@ struct ls_trainer {
   const ls_config_t *config;
   ls_world_t *world;
   bool training; /* false: evaluation and prediction only */
+  int stages;    /* of create.c, made so far */
 
   ls_engine_t engine;
   ls_int8_t int8; /* of a file of 8-bit integers */
@@ -50,7 +51,7 @@ struct ls_trainer {
   bool history_failed;            /* it was said */
   char checkpoint[4096];          /* newest saved */
   int64_t saves;                  /* by this process */
-  ls_watchdog_t *watchdog;        /* NULL while the trainer is made */
+  ls_watchdog_t *watchdog;
   ls_monitor_t *monitor;          /* during a run; NULL: nobody watches */
   ls_page_t *page;                /* NULL: the run shows nothing */
   ls_page_line_t *line, own_line; /* where this rank shows what it does: on the page, else its own */
@@ -72,7 +73,7 @@ struct ls_trainer {
   bool claimed;                       /* the directory, if there is one, is this run's; alike on all ranks */
 };
 
-/* create.c: position in the stream of samples before step `step` of this run; number of trained samples. */
+/* begin.c: position in the stream of samples before step `step` of this run; number of trained samples. */
 int64_t ls_trainer_position(const ls_trainer_t *t, int64_t step);
 int64_t ls_trainer_samples(const ls_trainer_t *t);
 
