@@ -15,7 +15,7 @@ static const ls_field_t need_rows[] = {
     BYTES(decoding),
     BYTES(reading),
     BYTES(exchange),
-    BYTES(scratch),
+    BYTES(captured),
     BYTES(side),
     BYTES(device),
     BYTES(host),
@@ -34,8 +34,21 @@ static const ls_record_t beside_record = LS_RECORD(beside_rows);
 
 const char *const cli_no_libraries = "libraries: not measured here, run lockstep probe";
 
-/* The profile's absence and its faults are no matter here. */
-static void predict(ls_ctx_t *own, const ls_train_report_t *r, cli_memory_t *m) {
+/* What a plan measured of this step, if one has timed it. */
+static int64_t process_bytes(ls_ctx_t *own, const ls_config_t *config, const ls_train_report_t *r,
+                             const ls_backend_t *backend, const ls_profile_t *profile) {
+  ls_config_t copy = *config;
+  ls_engine_share_t share;
+  int64_t bytes;
+  copy.parallel.strategy = r->strategy;
+  copy.parallel.ranks = r->world_size;
+  copy.parallel.threads = r->threads_per_rank;
+  ls_engine_share(&copy, 0, r->world_size, &share);
+  return ls_plan_process_bytes(own, &copy, profile, backend, share.rows, &bytes) == LS_OK ? bytes : 0;
+}
+
+/* A missing or faulty profile only means that nothing is predicted. */
+static void predict(ls_ctx_t *own, const ls_config_t *config, const ls_train_report_t *r, cli_memory_t *m) {
   const ls_backend_t *backend = &ls_backend_cpu;
   ls_machine_t *machine = ls_alloc(own, sizeof *machine);
   ls_profile_t *profile = NULL;
@@ -46,35 +59,24 @@ static void predict(ls_ctx_t *own, const ls_train_report_t *r, cli_memory_t *m) 
     ls_free(path);
   }
   int64_t bytes =
-      ls_plan_device_bytes(profile, backend, r->world_size, &m->need, &m->library_bytes, &m->assumed);
+      ls_plan_device_bytes(profile, backend, r->world_size, &m->need,
+                           process_bytes(own, config, r, backend, profile), &m->library_bytes, &m->assumed);
   m->predicted_bytes = m->assumed ? 0 : bytes;
   m->reason = m->assumed ? cli_no_libraries : NULL;
   ls_profile_destroy(profile);
   ls_free(machine);
 }
 
-void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory) {
+void cli_memory_predict(const ls_config_t *config, const ls_train_report_t *report, cli_memory_t *memory) {
   ls_ctx_t *own = ls_ctx_create(NULL, NULL);
   *memory = (cli_memory_t){.need = report->memory, .assumed = true, .reason = cli_no_libraries};
-  if (own) predict(own, report, memory);
+  if (own) predict(own, config, report, memory);
   ls_ctx_destroy(own);
-}
-
-/* NULL when memory is short. */
-static json_t *code_json(const ls_train_memory_t *need) {
-  json_t *j = json_object();
-  for (int c = 0; j && c < LS_CODE_COUNT; c++)
-    if (json_object_set_new(j, ls_code_name((ls_code_t)c), json_integer(need->code[c])) != 0) {
-      json_decref(j);
-      return NULL;
-    }
-  return j;
 }
 
 json_t *cli_memory_report(const cli_memory_t *m) {
   json_t *j = ls_record_json(&cli_memory_record, &m->need);
-  if (ls_record_put(j, &beside_record, m) && json_object_set_new(j, "code", code_json(&m->need)) == 0)
-    return j;
+  if (ls_record_put(j, &beside_record, m)) return j;
   json_decref(j);
   return NULL;
 }

@@ -52,7 +52,8 @@ typedef struct {
   const char *reason;      /* then, why */
 } cli_memory_t;
 extern const char *const cli_no_libraries; /* the reason where libraries are not measured */
-void cli_memory_predict(const ls_train_report_t *report, cli_memory_t *memory);
+/* The prediction of a training that has ended. */
+void cli_memory_predict(const ls_config_t *config, const ls_train_report_t *report, cli_memory_t *memory);
 json_t *cli_memory_report(const cli_memory_t *memory); /* New reference; NULL when memory is short. */
 void cli_memory_print(const cli_memory_t *memory);
 

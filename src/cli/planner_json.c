@@ -22,6 +22,7 @@ static const ls_field_t option_rows[] = {SAME(bucket_bytes), SAME(buckets), SAME
 static const ls_field_t library_rows[] = {
     OWN(library_bytes, "libraries", LS_FIELD_UNLESS(shown_t, c.library_assumed)),
     OWN(library_bytes, "libraries_allowed"),
+    OWN(margin_bytes, "libraries_margin", .known = LS_KNOWN_ABOVE_0),
 };
 static const ls_field_t cost_rows[] = {SAME(epoch_s), SAME(epoch_kwh), OWN(epoch_cost, "epoch_money")};
 static const ls_record_t time_record = LS_RECORD(time_rows), option_record = LS_RECORD(option_rows),

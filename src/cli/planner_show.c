@@ -159,7 +159,9 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
         "allows %s for them\n",
         cli_bytes(best->library_bytes));
   else
-    cli_print("  bytes/dev. include %s for libraries, measured\n", cli_bytes(best->library_bytes));
+    cli_print("  bytes/dev. include %s for libraries, measured%s%s\n", cli_bytes(best->library_bytes),
+              best->margin_bytes ? ", within about " : "",
+              best->margin_bytes ? cli_bytes(best->margin_bytes) : "");
   print_ownership(config, &plan->ownership, best->host);
   print_purchases(config, plan);
   cli_print("  profile: %s%s\n", planned->kept ? cli_shown(planned->path) : "not kept",

@@ -154,10 +154,6 @@ static void show_memory(const ls_profile_key_t *key, const ls_time_t *t) {
             key->ranks == 1 ? 13 : 12, "", cli_bytes((int64_t)t->ns));
 }
 
-static void show_code(const ls_profile_key_t *key, const ls_time_t *t) {
-  cli_print("  %s, %-20s %s\n", key->backend, key->name, cli_bytes((int64_t)t->ns));
-}
-
 /* One table per transport and world size: sizes down, collectives across. */
 static void show_collectives(const ls_profile_t *profile) {
   static const char *const kinds[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast"};
@@ -199,7 +195,6 @@ static void show_profile(const cli_probe_t *probe) {
   show_collectives(profile);
   show_kind(profile, LS_KEY_LIBRARIES,
             "memory that libraries take in a rank's process, beside what is trained", show_memory);
-  show_kind(profile, LS_KEY_CODE, "memory of a library's code, where a network needs it", show_code);
 }
 
 void cli_probe_show(const cli_probe_t *probe) {

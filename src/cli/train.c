@@ -285,7 +285,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
             config->checkpoint.dir ? "go on with --resume"
                                    : "nothing was saved, because train.checkpoint.dir is not set");
   cli_memory_t memory;
-  cli_memory_predict(&report, &memory);
+  cli_memory_predict(config, &report, &memory);
   if (args->json)
     print_json(&report, status, config->parallel.predicted_us, &memory);
   else

@@ -229,7 +229,7 @@ static void a_side_lane_is_priced_as_it_was_measured(void **state) {
   assert_int_equal(ls_candidate_fit(&p, &on), LS_OK);
   assert_int_equal(on.need.side_bytes, 1 << 20);
   assert_int_equal(off.need.side_bytes, 0);
-  assert_int_equal(on.need.scratch_bytes, off.need.scratch_bytes);
+  assert_int_equal(on.need.captured_bytes, off.need.captured_bytes);
   assert_int_equal(ls_candidate_price(&p, &off), LS_OK);
   assert_true(off.priced && fabs(off.step.ns - (tasks * 640 + fixed * 300)) < 1e-6);
   assert_int_equal(ls_candidate_price(&p, &on), LS_OK);

@@ -233,24 +233,28 @@ static void libraries_count_as_they_were_measured(void **state) {
   assert_false(c.library_assumed);
   assert_int_equal(c.library_bytes, 5000);
   assert_int_equal(c.device_bytes, c.need.device_bytes + 5000);
-  /* reading, where it takes more than what comes after it */
+  /* reading counts where it takes more than what comes after it */
   int64_t library_bytes, need = c.need.device_bytes;
-  c.need.reading_bytes = need - 1;
-  assert_int_equal(ls_plan_device_bytes(profile, &ls_backend_ref, 1, &c.need, &library_bytes, &assumed),
-                   need + 5000);
-  c.need.reading_bytes = need + 1;
-  assert_int_equal(ls_plan_device_bytes(profile, &ls_backend_ref, 1, &c.need, &library_bytes, &assumed),
-                   need + 5001);
-  assert_int_equal(library_bytes, 5000);
-  /* code as often as it is needed; what was not measured is allowed for */
-  assert_int_equal(ls_profile_put_value(profile, "code ref bf16-each", 300), LS_OK);
-  ls_train_memory_t codes = {.scratch_bytes = 11, .side_bytes = 13, .code = {[LS_CODE_LOW_EACH] = 2}};
-  assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 1, &codes, &assumed),
-                   5000 + 11 + 13 + 2 * 300);
+  const struct {
+    int ranks;
+    int64_t process, reading, library, bytes;
+  } cases[] = {
+      {1, 0, need - 1, 5000, need + 5000},
+      {1, 0, need + 1, 5000, need + 5001},
+      /* a timed step: more than probe's training is shared by the ranks that ran in one process, less is not */
+      {1, 5600, 0, 5600, need + 5600},
+      {2, 5600, 0, 7300, need + 7300},
+      {2, 4600, 0, 6600, need + 6600}};
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    c.need.reading_bytes = cases[i].reading;
+    assert_int_equal(ls_plan_device_bytes(profile, &ls_backend_ref, cases[i].ranks, &c.need, cases[i].process,
+                                          &library_bytes, &assumed),
+                     cases[i].bytes);
+    assert_int_equal(library_bytes, cases[i].library);
+  }
+  const ls_train_memory_t captured = {.captured_bytes = 11, .side_bytes = 13};
+  assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 1, &captured, &assumed), 5000 + 11 + 13);
   assert_false(assumed);
-  codes.code[LS_CODE_PRODUCTS] = 1;
-  assert_in_range(ls_plan_libraries(profile, &ls_backend_ref, 1, &codes, &assumed), 4 << 20, 16 << 20);
-  assert_true(assumed); /* and does not count as measured */
   assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 3, NULL, &assumed), 7000);
   assert_true(assumed);
   assert_true(ls_plan_libraries(NULL, &ls_backend_ref, 1, NULL, &assumed) > 7000);

@@ -55,6 +55,7 @@ static void time_one(int accumulate, int64_t rows) {
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   assert_int_equal(timing.rows, rows);
   assert_true(timing.whole);
+  assert_in_range(timing.process_bytes, 1 << 20, (int64_t)1 << 30);
   double sum_ns = check_whole(&timing); /* of all micro-batches, and of them alone */
   assert_true(sum_ns > 0 &&
               sum_ns < 1.5 * timing.step.low_ns); /* a step may be interrupted between its tasks */

@@ -11,8 +11,6 @@
 
 enum { MIB = 1 << 20 };
 
-static const ls_device_options_t one_thread = {.threads = 1};
-
 /* The rows of a state: parameters, gradients and what the optimizer carries. */
 enum { PARAM, GRAD, OPTIM };
 typedef struct {
@@ -52,7 +50,7 @@ static void a_host_holds_everything(void **state) {
   ls_train_data_size_t data = {.samples_bytes = 7000, .reading_bytes = 100, .log_bytes = 80};
   ls_train_memory_t need;
   memset(&need, 0xff, sizeof need);
-  ls_train_need(&backend, &one_thread, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.step_bytes, 1000 + 1100 + 2000 + 64 + 3 * 10 + 500);
   assert_int_equal(need.evaluation_bytes, 20); /* its activations lie where those of the step do */
   assert_int_equal(need.staging_bytes, 0);
@@ -62,47 +60,30 @@ static void a_host_holds_everything(void **state) {
   assert_int_equal(need.reading_bytes, 7000 + 100);
   /* a text larger than all regions: it is gone before they are there */
   data.reading_bytes = own + 12345;
-  ls_train_need(&backend, &one_thread, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.device_bytes, own + 7000 + 80);
   assert_int_equal(need.reading_bytes, own + 12345 + 7000);
   /* evaluation alone has no gradients */
   data.reading_bytes = 0;
   rows.table.count = 1;
-  ls_train_need(&backend, &one_thread, NULL, PROGRAM(&eval), &data, &need);
+  ls_train_need(&backend, NULL, PROGRAM(&eval), &data, &need);
   assert_int_equal(need.step_bytes, 0);
   assert_int_equal(need.evaluation_bytes, 1000 + 20 + 300);
 }
 
-/* A granule for each thread and row of the second input, a room of the first's rows, and code of two shapes. */
-static ls_device_scratch_t some_scratch(const ls_device_options_t *options, const char *op,
-                                        const ls_kernel_args_t *args) {
-  assert_string_equal(op, "linear_dwb");
-  assert_int_equal(args->in[0].shape.dim[0], 7);
-  assert_true(options->reproducible);
-  ls_device_scratch_t scratch = {.room_bytes = 7, .code = {[LS_CODE_LOW] = 1, [LS_CODE_LOW_EACH] = 2}};
-  ls_block_use(&scratch.blocks, true, 0, LS_BLOCK_GRANULE_BYTES * args->in[1].shape.dim[0]);
-  return scratch;
-}
-
-static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void **state) {
+static void host_ranks_exchange_in_shared_memory(void **state) {
   (void)state;
   enum { CHUNK = 512 * 1024 };
   static const ls_buffer_ops_t bytes = {.page_bytes = 1};
-  static const ls_device_ops_t device = {.scratch = some_scratch};
-  ls_backend_t backend = {.name = "test", .host_memory = true, .device = &device, .buffer = &bytes};
+  ls_backend_t backend = {.name = "test", .host_memory = true, .buffer = &bytes};
   state_t rows;
   state_of(&rows, 1000, 0, 0);
   ls_schedule_t train = schedule_of(&rows, true, 10, 500, 3), eval = schedule_of(&rows, false, 20, 300, 1);
-  ls_sched_tensor_t tensors[] = {{.shape = LS_SHAPE(LS_F32, 7, 2)},
-                                 {.shape = LS_SHAPE(LS_F32, 8, 2)},
-                                 {.size_bytes = 6000},
-                                 {.size_bytes = 4000}};
+  ls_sched_tensor_t tensors[] = {{.size_bytes = 6000}, {.size_bytes = 4000}};
   static const ls_op_t dwb = {.name = "linear_dwb"};
-  ls_task_t tasks[] = {{.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}},
-                       {.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 0}},
-                       {.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}},
-                       {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {2}},
-                       {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {3}}};
+  ls_task_t tasks[] = {{.kind = LS_TASK_OP, .op = &dwb},
+                       {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {0}},
+                       {.kind = LS_TASK_COLLECTIVE, .in_count = 1, .in = {1}}};
   ls_sched_group_t world = {.name = "world", .count = 4};
   train.tensors = tensors;
   train.tensor_count = LS_COUNT(tensors);
@@ -110,54 +91,32 @@ static void host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch(void
   train.task_count = LS_COUNT(tasks);
   train.groups = &world;
   train.group_count = 1;
-  const ls_device_options_t options = {.threads = 3, .reproducible = true};
   const ls_train_data_size_t data = {.samples_bytes = 7000, .decoding_bytes = 900};
   ls_train_memory_t need;
-  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
-  /* of the ops that take the most; the third has the first one's shapes, and so its code */
-  assert_int_equal(need.scratch_bytes, LS_BLOCK_GRANULE_BYTES * 3 * 8 + 7);
-  assert_int_equal(need.code[LS_CODE_LOW], 1);
-  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2 + 2);
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   /* two buffers: the own slot, and of three others' messages a half */
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * 6000 / 2));
   assert_int_equal(need.reading_bytes, 0);
   assert_int_equal(need.schedule_bytes,
-                   ls_run_book_bytes(PROGRAM(&train))); /* five tasks; the other has none */
-  assert_in_range(need.schedule_bytes, 5 * 200, 5 * 4000);
+                   ls_run_book_bytes(PROGRAM(&train))); /* three tasks; the other has none */
+  assert_in_range(need.schedule_bytes, 3 * 200, 3 * 4000);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes + 7000 +
                                           need.exchange_bytes + need.schedule_bytes + 900);
   /* each collective of a captured step keeps memory */
-  const int64_t kernels_bytes = need.scratch_bytes;
   backend.captured_bytes = 100;
-  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
-  assert_int_equal(need.scratch_bytes, kernels_bytes + 2 * 100);
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  assert_int_equal(need.captured_bytes, 2 * 100);
   backend.captured_bytes = 0;
   /* larger messages travel in chunks; one rank exchanges nothing; nor do GPUs, in host memory */
-  tensors[3].size_bytes = 9 * CHUNK;
-  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  tensors[1].size_bytes = 9 * CHUNK;
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 2 * (CHUNK + 3 * CHUNK / 2));
-  /* without samples held out, a training never runs its evaluation, and the library makes no code for it */
-  ls_sched_tensor_t others[] = {{.shape = LS_SHAPE(LS_F32, 7, 2)}, {.shape = LS_SHAPE(LS_F32, 9, 2)}};
-  ls_task_t other = {.kind = LS_TASK_OP, .op = &dwb, .in_count = 2, .in = {0, 1}};
-  eval.tensors = others;
-  eval.tensor_count = LS_COUNT(others);
-  eval.tasks = &other;
-  eval.task_count = 1;
-  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
-  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2 + 2);
-  ls_train_data_size_t held_out = data;
-  held_out.evaluates = true;
-  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &held_out, &need);
-  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2 + 2 + 2);
-  ls_train_need(&backend, &options, NULL, PROGRAM(&eval), &data, &need);
-  assert_int_equal(need.code[LS_CODE_LOW_EACH], 2);
-  eval.task_count = 0;
   world.count = 1;
-  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 0);
   world.count = 4;
   backend.host_memory = false;
-  ls_train_need(&backend, &options, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   assert_int_equal(need.exchange_bytes, 0);
 }
 
@@ -173,7 +132,7 @@ static void a_device_gives_whole_pages(void **state) {
   train.run_bytes[LS_REGION_HOST_STAT] = 64;
   const ls_train_data_size_t data = {.samples_bytes = 7000, .log_bytes = 80};
   ls_train_memory_t need;
-  ls_train_need(&backend, &one_thread, PROGRAM(&train), PROGRAM(&eval), &data, &need);
+  ls_train_need(&backend, PROGRAM(&train), PROGRAM(&eval), &data, &need);
   /* 5, 5, 10 and 3+ MiB in pages of 2; four small ones share a page */
   assert_int_equal(need.device_bytes, (int64_t)(6 + 6 + 10 + 4 + 2) * MIB);
   assert_int_equal(need.device_bytes, need.step_bytes + need.evaluation_bytes + need.rounding_bytes);
@@ -203,7 +162,7 @@ static void evaluation_takes_no_more_rows_than_there_are(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_host_holds_everything),
-      cmocka_unit_test(host_ranks_exchange_in_shared_memory_and_libraries_hold_scratch),
+      cmocka_unit_test(host_ranks_exchange_in_shared_memory),
       cmocka_unit_test(a_device_gives_whole_pages),
       cmocka_unit_test(evaluation_takes_no_more_rows_than_there_are),
   };

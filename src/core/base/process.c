@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +32,13 @@ int64_t ls_process_peak_bytes(void) {
     if (sscanf(line, "VmHWM: %" SCNd64 " kB", &kib) != 1) kib = 0;
   fclose(file);
   return kib > 0 ? kib * 1024 : 0;
+}
+
+bool ls_process_peak_reset(void) {
+  malloc_trim(0);
+  FILE *file = fopen("/proc/self/clear_refs", "we");
+  const bool written = file && fputs("5", file) >= 0;
+  return file && fclose(file) == 0 && written;
 }
 
 ls_status_t ls_process_room(ls_ctx_t *ctx, int64_t bytes, const char *what) {

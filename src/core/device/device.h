@@ -14,8 +14,6 @@
 #include "base/base.h"
 #include "device/kernel.h"
 
-#include <lockstep/memory.h> /* ls_code_t */
-
 typedef struct ls_device ls_device_t;
 typedef struct ls_event ls_event_t;
 typedef struct ls_exec ls_exec_t; /* captured work, launched as one */
@@ -36,27 +34,6 @@ typedef struct {
   bool reproducible;
   ls_math_t math; /* what the backend has (ls_backend_check_math) */
 } ls_device_options_t;
-
-/* Scratch memory that a library takes for one call and frees behind it, so that the next finds it again: of each compute
- * thread one block, of which every call uses some parts. A bit marks each granule that any call uses. All threads but the
- * first, which also does alone what is not worth sharing, count as equal. */
-enum { LS_BLOCK_GRANULE_BYTES = 16 << 10, LS_BLOCK_WORDS = 20 };
-typedef struct {
-  uint64_t first[LS_BLOCK_WORDS], others[LS_BLOCK_WORDS];
-} ls_block_use_t;
-/* Marks [from_bytes, until_bytes) of the first thread's block, or of all threads'. */
-void ls_block_use(ls_block_use_t *use, bool all_threads, int64_t from_bytes, int64_t until_bytes);
-/* Marks what `other` marks. */
-void ls_block_use_add(ls_block_use_t *use, const ls_block_use_t *other);
-/* Of so many threads together. */
-int64_t ls_block_use_bytes(const ls_block_use_t *use, int threads);
-
-/* Memory of one op. */
-typedef struct {
-  ls_block_use_t blocks;       /* what a library takes for each call; all ops use the same blocks */
-  int64_t room_bytes;          /* that the kernel asks for and the device keeps; the largest counts */
-  int64_t code[LS_CODE_COUNT]; /* how often; of ops of the same shapes once */
-} ls_device_scratch_t;
 
 typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC, LS_STREAM_SIDE } ls_stream_kind_t;
 typedef enum { LS_MEM_DEVICE, LS_MEM_HOST } ls_mem_t; /* HOST: reachable by both, pinned on CUDA */
@@ -88,10 +65,6 @@ typedef struct {
    * between the two go that way; *direct says whether the machine allows it. Without it copies go through the
    * host's memory. NULL: there is only one memory. */
   ls_status_t (*reach)(ls_device_t *device, int index, bool *direct);
-  /* What this op's kernel and the libraries behind it hold beside our own memory. `args`: attributes and shapes, no
-   * data. Opens nothing. NULL: nothing, or not known. */
-  ls_device_scratch_t (*scratch)(const ls_device_options_t *options, const char *op,
-                                 const struct ls_kernel_args *args);
   /* Block k, counted from 0, of the memory that kernels on this stream use beside their arguments. Its contents are
    * undefined between kernels (tests fill it with NaN). Returns NULL behind the last block. The table's NULL: none. */
   void *(*room)(ls_stream_t *stream, int k, size_t *size_bytes);
@@ -182,7 +155,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 13 };
+enum { LS_CUDA_ABI = 14 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

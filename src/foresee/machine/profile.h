@@ -91,7 +91,6 @@ typedef enum {
                       * so many ranks of so many threads make them at once */
   LS_KEY_LIBRARIES, /* "libraries cuda w2": bytes that libraries take in a rank's process beside our allocations, a
                       * value; name: of several ranks the transport's variant, else "" */
-  LS_KEY_CODE,      /* "code cpu products": bytes of a library's code and tables (ls_code_name) */
   LS_KEY_CAPACITY /* "capacity cuda": bytes of a device's memory as its runtime counts them */
 } ls_key_what_t;
 

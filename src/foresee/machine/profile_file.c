@@ -11,8 +11,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Version 3: "libraries cpu" are without products of a library. */
-enum { FORMAT_VERSION = 3, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
+/* Version 4: "libraries cpu" contain a library's code for products. */
+enum { FORMAT_VERSION = 4, FILE_BYTES_MAX = 256 << 20, DIGITS = 17 };
 static const char format_name[] = "lockstep profile";
 
 static json_t *curve_json(const ls_profile_entry_t *curve) {

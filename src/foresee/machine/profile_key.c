@@ -14,7 +14,6 @@ static const char *const formats[] = {[LS_KEY_OP] = "op B tT N",
                                       [LS_KEY_COLLECTIVE] = "N B R",
                                       [LS_KEY_CROWD] = "crowd B RxT N",
                                       [LS_KEY_LIBRARIES] = "libraries B wRN",
-                                      [LS_KEY_CODE] = "code B N",
                                       [LS_KEY_CAPACITY] = "capacity B"};
 
 const char *ls_profile_key(char buf[LS_PROFILE_KEY_BYTES], ls_profile_key_t key) {

@@ -6,38 +6,13 @@
 /* Cautious allowances for the memory of libraries if probe has not measured it: context, modules, cuBLASLt
  * and NCCL on a GPU; program, MPI, BLAS and threads on a host. */
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
-
-/* Of code that was not measured: more than any part was seen to take; *assumed is then set. */
-static int64_t code_bytes(const ls_profile_t *profile, const ls_backend_t *backend,
-                          const ls_train_memory_t *need, bool *assumed) {
-  static const double unmeasured_bytes[LS_CODE_COUNT] = {[LS_CODE_PRODUCTS] = 8 << 20,
-                                                         [LS_CODE_LOW] = 4 << 20,
-                                                         [LS_CODE_LOW_PACKED] = 4 << 20,
-                                                         [LS_CODE_LOW_EACH] = 128 << 10,
-                                                         [LS_CODE_LOW_REST] = 64 << 10,
-                                                         [LS_CODE_LOW_ODD] = 128 << 10,
-                                                         [LS_CODE_CONVOLUTIONS] = 8 << 20,
-                                                         [LS_CODE_LOW_CONVOLUTIONS] = 8 << 20,
-                                                         [LS_CODE_CONVOLUTION_EACH] = 128 << 10,
-                                                         [LS_CODE_CONVOLUTION_ONE] = 128 << 10,
-                                                         [LS_CODE_CONVOLUTION_DEPTHWISE] = 64 << 10,
-                                                         [LS_CODE_LOW_PACKED_EACH] = 64 << 10};
-  char key[LS_PROFILE_KEY_BYTES];
-  double sum = 0;
-  for (int c = 0; need && c < LS_CODE_COUNT; c++) {
-    ls_profile_key(key, (ls_profile_key_t){LS_KEY_CODE, backend->name, ls_code_name((ls_code_t)c)});
-    double bytes = profile ? ls_profile_value(profile, key, -1) : -1;
-    sum += (double)need->code[c] * (bytes < 0 ? unmeasured_bytes[c] : bytes);
-    *assumed |= bytes < 0 && need->code[c] > 0;
-  }
-  return (int64_t)sum;
-}
+/* How far a host's libraries were from the prediction: malloc keeps an unpredictable number of their blocks for each
+ * thread. bench/memory_accuracy.py compares. */
+static const int64_t thread_margin_bytes = 2000000;
 
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           const ls_train_memory_t *need, bool *assumed) {
-  *assumed = false;
-  const int64_t more_bytes =
-      (need ? need->scratch_bytes + need->side_bytes : 0) + code_bytes(profile, backend, need, assumed);
+  const int64_t more_bytes = need ? need->captured_bytes + need->side_bytes : 0;
   char key[LS_PROFILE_KEY_BYTES];
   int least = ranks > 1 ? 2 : 1; /* one rank alone needs no transport */
   for (int n = ranks; profile && n >= least; n--) {
@@ -45,21 +20,43 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
     ls_profile_key(key, (ls_profile_key_t){LS_KEY_LIBRARIES, backend->name, variant, n});
     double bytes = ls_profile_value(profile, key, -1);
     if (bytes < 0) continue;
-    *assumed |= n != ranks;
+    *assumed = n != ranks;
     return (int64_t)bytes + more_bytes;
   }
   *assumed = true;
-  return backend->host_memory ? library_host_bytes + more_bytes : library_device_bytes;
+  return backend->host_memory ? library_host_bytes : library_device_bytes;
+}
+
+/* What a timed step took beyond probe's small training. The timing ran all ranks in one process, so each takes a part.
+ * If the step took less, because it calls no library, every rank takes as much less. */
+static int64_t beyond_probe(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
+                            int64_t process_bytes) {
+  bool assumed;
+  const int64_t probe_bytes = ls_plan_libraries(profile, backend, 1, NULL, &assumed),
+                more_bytes = process_bytes - probe_bytes;
+  if (process_bytes == 0 || assumed) return 0;
+  return more_bytes > 0 && ls_cost_together(backend, ranks) ? more_bytes / ranks : more_bytes;
 }
 
 int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
-                             const ls_train_memory_t *need, int64_t *library_bytes, bool *assumed) {
-  *library_bytes = ls_plan_libraries(profile, backend, ranks, need, assumed);
+                             const ls_train_memory_t *need, int64_t process_bytes, int64_t *library_bytes,
+                             bool *assumed) {
+  const int64_t libraries = ls_plan_libraries(profile, backend, ranks, need, assumed);
+  *library_bytes = libraries + beyond_probe(profile, backend, ranks, process_bytes);
   int64_t bytes = need->device_bytes + *library_bytes;
-  if (need->reading_bytes == 0) return bytes;
-  bool unused;
-  int64_t reading = need->reading_bytes + ls_plan_libraries(profile, backend, ranks, NULL, &unused);
+  int64_t reading = need->reading_bytes > 0 ? need->reading_bytes + libraries : 0;
   return reading > bytes ? reading : bytes;
+}
+
+ls_status_t ls_plan_process_bytes(ls_ctx_t *ctx, const ls_config_t *config, const ls_profile_t *profile,
+                                  const ls_backend_t *backend, int64_t rows, int64_t *bytes) {
+  char family[LS_FAMILY_BYTES];
+  *bytes = 0;
+  if (!profile || !backend->host_memory) return LS_OK;
+  ls_status_t status = ls_cost_family(ctx, config, backend, (int)config->parallel.ranks,
+                                      (int)config->parallel.threads, family);
+  if (status == LS_OK) *bytes = ls_cost_process_bytes(profile, family, rows);
+  return status;
 }
 
 ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
@@ -174,23 +171,31 @@ static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
   return !c->host_short;
 }
 
+ls_status_t ls_candidate_memory(const ls_planner_t *p, ls_candidate_t *c) {
+  const ls_config_t config = ls_plan_config(p->config, c);
+  ls_status_t status =
+      ls_plan_process_bytes(p->ctx, &config, p->profile, p->backend, c->rows, &c->process_bytes);
+  if (status != LS_OK) return status;
+  if (!c->process_bytes) c->process_bytes = p->process_bytes;
+  if (p->backend->host_memory) c->margin_bytes = c->threads * thread_margin_bytes;
+  c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, c->devices, &c->need, c->process_bytes,
+                                         &c->library_bytes, &c->library_assumed);
+  c->fits = fits(p, c);
+  return LS_OK;
+}
+
 static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   ls_program_t train = {0}, eval = {0};
   ls_status_t status = ls_candidate_lower(p, c, &train);
   if (status == LS_OK) status = lower_evaluation(p, c, &eval);
-  const ls_device_options_t options = {.threads = c->threads,
-                                       .reproducible = p->config->parallel.reproducible};
   ls_train_data_size_t data = p->data;
   data.decoding_bytes = c->threads * p->work_bytes;
-  if (status == LS_OK) ls_train_need(p->backend, &options, &train, &eval, &data, &c->need);
+  if (status == LS_OK) ls_train_need(p->backend, &train, &eval, &data, &c->need);
   ls_program_release(&eval);
   ls_program_release(&train);
   if (status != LS_OK) return status;
   c->need.samples_ranks = c->devices;
-  c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, c->devices, &c->need, &c->library_bytes,
-                                         &c->library_assumed);
-  c->fits = fits(p, c);
-  return LS_OK;
+  return ls_candidate_memory(p, c);
 }
 
 /* More micro-batches have smaller activations, but one more gradient to add. If nothing fits, the candidate

@@ -31,6 +31,7 @@ typedef struct {
   int64_t work_bytes;   /* of one thread that decodes samples for each batch */
   double input_ns;      /* of one thread for a sample that is decoded for its batch; 0: none is */
   int64_t eval_samples; /* that are evaluated */
+  bool evaluates;       /* on a host: some are, so a timing's process evaluates too */
   int64_t deadline_ns;  /* when timing has to end */
   int64_t window_ns;    /* of one timing */
   ls_arena_t *arena;
@@ -40,6 +41,7 @@ typedef struct {
   bool fresh;              /* times from earlier plans are measured again */
   int cpus;                /* that the ranks of this machine share */
   bool replay;             /* the plan is for another machine: times come from its profile's rates */
+  int64_t process_bytes;   /* of the first candidate that was timed; 0: none was */
   const ls_scale_t *scale; /* NULL: none */
   ls_timed_t *timings;     /* in the arena */
 } ls_planner_t;
@@ -51,6 +53,9 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program);
 /* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
+/* Its memory by what the profile says now, after ls_candidate_fit: sets process_bytes, library_bytes, margin_bytes,
+ * device_bytes, fits. */
+ls_status_t ls_candidate_memory(const ls_planner_t *p, ls_candidate_t *c);
 /* Times the candidate's step if the profile does not have it (or `fresh`, or it is marked as busy), or if it
  * was timed for this candidate before (then both count), as far as the deadline allows. */
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c);

@@ -70,6 +70,8 @@ static ls_status_t time_job(ls_planner_t *p, ls_candidate_t *c, const ls_timing_
   if (status == LS_OK)
     status =
         ls_cost_keep_tasks(p->ctx, p->profile, cost->family, p->backend, c->devices, c->threads, &timing);
+  if (status == LS_OK && timing.process_bytes > 0)
+    status = ls_cost_keep_process_bytes(p->profile, cost->family, c->rows, timing.process_bytes);
   if (status == LS_OK)
     status = ls_cost_keep_step(p->ctx, p->profile, cost->timing, c->rows, c->block, c->blocks, !p->searching);
   ls_timing_release(&timing);
@@ -106,6 +108,8 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
                          .threads = c->threads,
                          .together = ls_cost_together(p->backend, c->devices),
                          .data_rows = c->data_rows,
+                         .eval_rows =
+                             p->evaluates ? ls_engine_eval_rows(&config, p->eval_samples, c->devices) : 0,
                          .window_ns = window_ns};
   status = time_job(p, c, &job, &cost);
   if (status == LS_OK && p->backend->host_processors) status = ls_busy_note(p, cost.timing, c->rows);

@@ -54,6 +54,10 @@ ls_status_t ls_cost_keep_tasks(ls_ctx_t *ctx, ls_profile_t *profile, const char 
 /* Stores what all blocks of a timing say about its step. */
 ls_status_t ls_cost_keep_step(ls_ctx_t *ctx, ls_profile_t *profile, const char *timing, int64_t rows,
                               const ls_timing_block_t *block, int blocks, bool well);
+/* What the process of a timing took (ls_timing_t). 0: exactly so many rows were not timed, or the system does not say. */
+int64_t ls_cost_process_bytes(const ls_profile_t *profile, const char *family, int64_t rows);
+ls_status_t ls_cost_keep_process_bytes(ls_profile_t *profile, const char *family, int64_t rows,
+                                       int64_t bytes);
 
 /* The model borrows `cost`. LS_ERR_NOT_FOUND (unreported): the step's overhead is not known. */
 ls_status_t ls_cost_model(ls_cost_t *cost, ls_cost_model_t *model);

@@ -153,3 +153,21 @@ bool ls_cost_step(const ls_profile_t *profile, const char *timing, double rows, 
   return ls_family_look_up(profile, ls_family_key(timing, "step", key), rows, median, exact) &&
          (!mean || ls_family_look_up(profile, ls_family_key(timing, "mean", key), rows, mean, exact));
 }
+
+int64_t ls_cost_process_bytes(const ls_profile_t *profile, const char *family, int64_t rows) {
+  char key[LS_PROFILE_KEY_BYTES];
+  ls_time_t bytes;
+  bool exact;
+  return ls_family_look_up(profile, ls_family_key(family, "process", key), (double)rows, &bytes, &exact) &&
+                 exact
+             ? (int64_t)bytes.ns
+             : 0;
+}
+
+ls_status_t ls_cost_keep_process_bytes(ls_profile_t *profile, const char *family, int64_t rows,
+                                       int64_t bytes) {
+  char key[LS_PROFILE_KEY_BYTES];
+  const double value = (double)bytes;
+  const ls_time_t as_time = {value, value, value};
+  return ls_family_put(profile, ls_family_key(family, "process", key), (double)rows, &as_time);
+}

@@ -13,7 +13,7 @@ bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_tas
 bool ls_family_by_bytes(const ls_task_t *task);
 /* Where these are kept over bytes, for buckets that were not timed. */
 void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
-/* "overhead", "skew"; of a timing (ls_cost_timing) "step", "mean", "well timed", "busy". Returns key. */
+/* "overhead", "skew", "process" (bytes); of a timing (ls_cost_timing) "step", "mean", "well timed", "busy". Returns key. */
 const char *ls_family_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]);
 /* Whether the curve has a point exactly there. */
 bool ls_family_has(const ls_profile_t *profile, const char *key, double at);

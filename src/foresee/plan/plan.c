@@ -76,13 +76,13 @@ static void measure_data(const ls_config_t *config, const ls_plan_options_t *opt
   if (config->train.steps == 0)
     steps = ceil((double)config->train.epochs * (double)(rows - held_out) / (double)config->train.batch);
   if (steps > LS_LOG_CAPACITY) steps = LS_LOG_CAPACITY;
+  p->evaluates = p->backend->host_memory && (held_out > 0 || (!counted && data->validation > 0));
   p->eval_samples = held_out > 0 ? held_out : rows > 0 ? rows : config->train.batch;
   p->data = (ls_train_data_size_t){.samples_bytes = options->text_bytes > 0 || data->kind == LS_DATA_TEXT
                                                         ? options->text_bytes
                                                         : ls_model_samples_bytes(&config->model, rows),
                                    .reading_bytes = options->reading_bytes,
                                    .beside = ls_train_saves_beside(config),
-                                   .evaluates = held_out > 0 || (!counted && data->validation > 0),
                                    .log_bytes = (int64_t)steps * (int64_t)sizeof(double)};
 }
 
@@ -307,8 +307,11 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   ls_load_read(options->stat_path, &begin);
   if (status == LS_OK) status = time_all(p, plan);
   if (status == LS_OK) status = mark_busy(p, options, &begin);
-  for (int i = 0; i < plan->count && status == LS_OK; i++)
-    status = ls_candidate_price(p, &plan->candidate[i]);
+  for (int i = 0; i < plan->count && status == LS_OK; i++) {
+    status = ls_candidate_memory(p, &plan->candidate[i]);
+    if (!p->process_bytes) p->process_bytes = plan->candidate[i].process_bytes;
+    if (status == LS_OK) status = ls_candidate_price(p, &plan->candidate[i]);
+  }
   for (int i = 0; i < plan->count; i++)
     plan->busy_share = fmax(plan->busy_share, plan->candidate[i].busy_share);
   if (status == LS_OK && !options->no_crossover) {

@@ -24,10 +24,12 @@ typedef struct {
   ls_fit_t fit;           /* of rank 0, which needs the most: only the training step */
   ls_train_memory_t need; /* of rank 0: everything that the run allocates */
   int64_t library_bytes;  /* additional memory of libraries */
-  bool library_assumed;   /* the profile does not have it: this is an allowance, used only for `fits` */
-  int64_t device_bytes;   /* of a device: need.device_bytes + library_bytes; a prediction unless assumed */
-  bool timed;             /* for this plan */
-  int64_t timing_ns;      /* that the last timing took */
+  int64_t process_bytes; /* ls_plan_process_bytes of it, or of a candidate with fewer devices; 0: not known */
+  int64_t margin_bytes;  /* the prediction of a host's device_bytes is sure to about so many; 0: not known */
+  bool library_assumed;  /* the profile does not have it: this is an allowance, used only for `fits` */
+  int64_t device_bytes;  /* of a device: need.device_bytes + library_bytes; a prediction unless assumed */
+  bool timed;            /* for this plan */
+  int64_t timing_ns;     /* that the last timing took */
   struct ls_timing_block *block; /* of all its timings */
   int blocks;
   bool fits;         /* into the memory of a device, and of the host */
@@ -132,15 +134,21 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
                          const ls_plan_options_t *options, ls_plan_t *plan);
 void ls_plan_release(ls_plan_t *plan);
 
-/* Memory of libraries in a rank's process, by the profile, with the scratch memory and the code that this run needs
- * (NULL: none). *assumed: the profile (which may be NULL) has no value for so many ranks, or none for a part of that
- * code, and a cautious allowance for it is returned. */
+/* Memory of libraries in a rank's process, by the profile, with what this run's collectives and side stream keep on a GPU
+ * (NULL: nothing). *assumed: the profile (which may be NULL) has no value for so many ranks, and a cautious allowance is
+ * returned. */
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           const ls_train_memory_t *need, bool *assumed);
-/* The peak of a rank on a device: its need plus *library_bytes, or, if that is more, the memory for reading
- * files, before libraries multiply. */
+/* The peak of a rank on a device: its need plus *library_bytes, or, if that is more, the memory for reading files, before
+ * libraries multiply. process_bytes: as ls_plan_process_bytes returns it. */
 int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
-                             const ls_train_memory_t *need, int64_t *library_bytes, bool *assumed);
+                             const ls_train_memory_t *need, int64_t process_bytes, int64_t *library_bytes,
+                             bool *assumed);
+/* What a process held beyond lockstep's own allocations while a plan timed this step on a host, by the profile. `config` is
+ * ls_plan_config's, or says the strategy, ranks and threads of a training; rows: of rank 0's micro-batch. *bytes 0: the step
+ * was not timed. */
+ls_status_t ls_plan_process_bytes(ls_ctx_t *ctx, const ls_config_t *config, const ls_profile_t *profile,
+                                  const ls_backend_t *backend, int64_t rows, int64_t *bytes);
 
 /* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
  * live). */

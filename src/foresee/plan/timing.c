@@ -1,9 +1,12 @@
 /* Times a step: opens the ranks that must compute at the same time, lets them step together, and takes the
  * medians of the first one's tasks. */
+#include "base/process.h"
 #include "base/signals.h"
+#include "comm/segment.h"
 #include "plan/timing_rank.h"
 
 #include "stat/stat.h"
+#include "train/memory.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -160,6 +163,28 @@ static bool follows(ls_status_t status) {
   return status == LS_ERR_TIMEOUT || status == LS_ERR_COMM;
 }
 
+static int64_t whole_pages(int64_t bytes) {
+  enum { PAGE_BYTES = 4096 };
+  return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+/* What lockstep has allocated for the timing. */
+static int64_t own_bytes(const crew_t *crew) {
+  const ls_timing_rank_t *first = &crew->rank[0];
+  const ls_program_t *program = &first->engine.step[LS_STEP_TRAIN].program,
+                     *eval = &first->engine.step[LS_STEP_EVALUATE].program;
+  const ls_train_data_size_t data = {.samples_bytes = 0};
+  ls_train_memory_t need;
+  ls_train_need(crew->job->backend, program, eval->count ? eval : NULL, &data, &need);
+  int64_t shared = 0;
+  for (int i = 0; i < LS_CHANNEL_COUNT && crew->count > 1; i++)
+    shared += (int64_t)ls_segment_slot_bytes(ls_segment_chunk_bytes[i]);
+  const int64_t times =
+      ls_program_task(program, program->count, 0) * whole_pages(first->kept * sizeof(double));
+  return crew->count * (need.device_bytes - need.exchange_bytes + shared) + times +
+         ls_dataset_bytes(crew->dataset) + LS_TIMING_NOISE * (int64_t)sizeof *crew->noise;
+}
+
 /* All ranks together, each in a thread of its own: what they open and bind may be collective. */
 static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
   const ls_timing_job_t *job = crew->job;
@@ -202,7 +227,9 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
   ls_arena_init(&timing.arena, ctx);
   ls_status_t status = make_noise(crew);
   if (status == LS_OK) status = open_data(crew);
+  const bool peak = job->backend->host_memory && ls_process_peak_reset();
   if (status == LS_OK) status = run_ranks(crew, &timing);
+  if (status == LS_OK && peak) timing.process_bytes = ls_process_peak_bytes() - own_bytes(crew);
   timing.program = crew->rank[0].engine.step[LS_STEP_TRAIN].program;
   crew->rank[0].engine.step[LS_STEP_TRAIN].program.count = 0; /* it stays */
   for (int i = 0; i < crew->count; i++) {

@@ -20,6 +20,7 @@ typedef struct {
   int ranks, threads;
   bool together;     /* the other ranks step too, and exchange */
   int64_t data_rows; /* samples that stay on the device; 0 = the loader gathers */
+  int64_t eval_rows; /* evaluate so many once, for the process's memory; 0 = do not */
   int64_t window_ns; /* how long to measure, about */
 } ls_timing_job_t;
 
@@ -42,6 +43,8 @@ typedef struct {
   ls_time_t step;           /* median of whole steps, including loader and launch, and the same interval */
   ls_timing_block_t *block; /* in the order in which they ran */
   int blocks;
+  int64_t
+      process_bytes; /* of a host: the peak of this process beyond what lockstep allocated in it; 0 = not known */
 } ls_timing_t;
 
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *timing);

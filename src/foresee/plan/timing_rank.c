@@ -133,6 +133,7 @@ ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
                                        .training = true};
   ls_status_t status = ls_engine_open(r->ctx, &options, e);
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_TRAIN, share.rows);
+  if (status == LS_OK && r->job->eval_rows) status = ls_engine_lower(e, LS_STEP_EVALUATE, r->job->eval_rows);
   if (status == LS_OK) status = ls_engine_allocate(e, false);
   if (status == LS_OK) status = ls_engine_fill(e, false);
   return status == LS_OK ? fill_tables(r) : status;
@@ -248,6 +249,7 @@ ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace) {
   if (status == LS_OK) status = ls_engine_start(&r->engine, &steps);
   if (status == LS_OK) status = run_blocks(r);
   ls_engine_stop(&r->engine);
+  if (status == LS_OK && r->job->eval_rows) status = ls_engine_once(&r->engine, LS_STEP_EVALUATE);
   ls_engine_unbind(&r->engine);
   return status;
 }

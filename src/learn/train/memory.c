@@ -37,83 +37,6 @@ static int64_t held(const pages_t *pages) {
   return pages->large + round_up(pages->small, pages->page_bytes);
 }
 
-/* Whether two tasks need the same code: the same op with the same shapes and attributes. */
-static bool same_code(const ls_schedule_t *s, const ls_task_t *a, const ls_schedule_t *r,
-                      const ls_task_t *b) {
-  if (a->op != b->op || a->in_count != b->in_count || a->out_count != b->out_count) return false;
-  if (memcmp(&a->attrs, &b->attrs, sizeof a->attrs) != 0) return false;
-  for (int k = 0; k < a->in_count; k++)
-    if (!ls_shape_equal(&s->tensors[a->in[k]].shape, &r->tensors[b->in[k]].shape)) return false;
-  for (int k = 0; k < a->out_count; k++)
-    if (!ls_shape_equal(&s->tensors[a->out[k]].shape, &r->tensors[b->out[k]].shape)) return false;
-  return true;
-}
-
-/* A walk over the ops of two factors or more of a rank's programs; {.program = ..} stands before the first. */
-typedef struct {
-  const ls_program_t *program[2]; /* may be NULL */
-  int p, member, next;
-  const ls_schedule_t *schedule;
-  const ls_task_t *task;
-} walk_t;
-
-static bool walk(walk_t *w) {
-  for (; w->p < LS_COUNT(w->program); w->p++, w->member = 0)
-    for (; w->program[w->p] && w->member < w->program[w->p]->count; w->member++, w->next = 0) {
-      w->schedule = w->program[w->p]->member[w->member];
-      while (w->next < w->schedule->task_count) {
-        w->task = &w->schedule->tasks[w->next++];
-        if (w->task->op && w->task->in_count >= 2) return true;
-      }
-    }
-  return false;
-}
-
-static bool seen(walk_t from, const walk_t *here) {
-  while (walk(&from) && from.task != here->task)
-    if (same_code(from.schedule, from.task, here->schedule, here->task)) return true;
-  return false;
-}
-
-static ls_device_scratch_t scratch_of(const ls_backend_t *backend, const ls_device_options_t *options,
-                                      const walk_t *w) {
-  ls_tensor_t in[LS_TASK_TENSOR_MAX] = {0}, out[LS_TASK_TENSOR_MAX] = {0};
-  for (int k = 0; k < w->task->in_count; k++)
-    in[k].shape = w->schedule->tensors[w->task->in[k]].shape;
-  for (int k = 0; k < w->task->out_count; k++)
-    out[k].shape = w->schedule->tensors[w->task->out[k]].shape;
-  const ls_kernel_args_t args = {.attrs = &w->task->attrs,
-                                 .in = in,
-                                 .in_count = w->task->in_count,
-                                 .out = out,
-                                 .out_count = w->task->out_count};
-  return backend->device->scratch(options, w->task->op->name, &args);
-}
-
-/* What the ops of both programs hold, each of the same shapes and attributes once. */
-static ls_device_scratch_t hold_scratch(const ls_backend_t *backend, const ls_device_options_t *options,
-                                        const ls_program_t *train, const ls_program_t *eval) {
-  static const bool each[LS_CODE_COUNT] = {[LS_CODE_LOW_EACH] = true,
-                                           [LS_CODE_LOW_REST] = true,
-                                           [LS_CODE_LOW_ODD] = true,
-                                           [LS_CODE_LOW_PACKED_EACH] = true,
-                                           [LS_CODE_CONVOLUTION_EACH] = true,
-                                           [LS_CODE_CONVOLUTION_ONE] = true,
-                                           [LS_CODE_CONVOLUTION_DEPTHWISE] = true};
-  ls_device_scratch_t sum = {0};
-  if (!backend->device || !backend->device->scratch) return sum;
-  const walk_t first = {.program = {train, eval}};
-  for (walk_t w = first; walk(&w);) {
-    if (seen(first, &w)) continue;
-    const ls_device_scratch_t one = scratch_of(backend, options, &w);
-    ls_block_use_add(&sum.blocks, &one.blocks);
-    if (one.room_bytes > sum.room_bytes) sum.room_bytes = one.room_bytes;
-    for (int c = 0; c < LS_CODE_COUNT; c++)
-      sum.code[c] = each[c] ? sum.code[c] + one.code[c] : sum.code[c] | one.code[c];
-  }
-  return sum;
-}
-
 /* Shared memory of host ranks, which meet there, each group in its own. */
 static int64_t exchange_bytes(const ls_program_t *p) {
   const ls_schedule_t *all = ls_program_groups(p);
@@ -150,8 +73,8 @@ static bool computes_aside(const ls_program_t *p) {
   return aside;
 }
 
-void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options, const ls_program_t *train,
-                   const ls_program_t *eval, const ls_train_data_size_t *data, ls_train_memory_t *need) {
+void ls_train_need(const ls_backend_t *backend, const ls_program_t *train, const ls_program_t *eval,
+                   const ls_train_data_size_t *data, ls_train_memory_t *need) {
   *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes,
                               .log_bytes = data->log_bytes,
                               .decoding_bytes = data->decoding_bytes};
@@ -182,11 +105,7 @@ void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *optio
   }
   if (train) need->schedule_bytes = ls_run_book_bytes(train);
   if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
-  const ls_device_scratch_t scratch =
-      hold_scratch(backend, options, train, !train || data->evaluates ? eval : NULL);
-  need->scratch_bytes = ls_block_use_bytes(&scratch.blocks, options->threads) + scratch.room_bytes +
-                        (int64_t)backend->captured_bytes * (collectives(train) + collectives(eval));
-  memcpy(need->code, scratch.code, sizeof need->code);
+  need->captured_bytes = (int64_t)backend->captured_bytes * (collectives(train) + collectives(eval));
   if (computes_aside(train)) need->side_bytes = (int64_t)backend->side_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
@@ -229,13 +148,10 @@ void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
       .reading_bytes = d->reading_bytes,
       .decoding_bytes = d->features ? 0 : ls_engine_input_threads(&t->engine, d) * ls_dataset_work_bytes(d),
       .beside = ls_train_saves_beside(t->config),
-      .evaluates = d->validation_count > 0,
       .log_bytes = steps * (int64_t)sizeof(double)};
-  const ls_device_options_t options = {.threads = t->engine.threads,
-                                       .reproducible = t->config->parallel.reproducible};
   const ls_program_t *train = &t->engine.step[LS_STEP_TRAIN].program;
-  ls_train_need(t->engine.backend, &options, train->count ? train : NULL,
-                &t->engine.step[LS_STEP_EVALUATE].program, &data, need);
+  ls_train_need(t->engine.backend, train->count ? train : NULL, &t->engine.step[LS_STEP_EVALUATE].program,
+                &data, need);
   need->samples_ranks = t->sharing;
 }
 

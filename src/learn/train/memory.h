@@ -12,14 +12,13 @@ typedef struct {
   int64_t reading_bytes;  /* additional memory while they are read: text and files, free afterwards */
   int64_t decoding_bytes; /* held by the threads that decode samples for each batch */
   bool beside;            /* saved rows are copied before they are written */
-  bool evaluates;         /* samples are held out: the training runs its evaluation too */
   int64_t log_bytes;      /* times of the run's steps, of LS_LOG_CAPACITY at most */
 } ls_train_data_size_t;
 
-/* Either program may be NULL, not both. `options` are those with which the device is opened. Fills the need;
- * the use stays 0. Exact, except for memory that others allocate. */
-void ls_train_need(const ls_backend_t *backend, const ls_device_options_t *options, const ls_program_t *train,
-                   const ls_program_t *eval, const ls_train_data_size_t *data, ls_train_memory_t *need);
+/* Either program may be NULL, not both. Fills the need, and sets the use to 0. Exact, except for memory that others
+ * allocate and for the rooms of kernels. */
+void ls_train_need(const ls_backend_t *backend, const ls_program_t *train, const ls_program_t *eval,
+                   const ls_train_data_size_t *data, ls_train_memory_t *need);
 /* Whether a copy of the state is held: a run that saves as often as pays may be too short to need one. */
 bool ls_train_saves_beside(const ls_config_t *config);
 /* The need of this trainer; the use stays 0. Local. */

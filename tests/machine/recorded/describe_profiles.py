@@ -63,11 +63,6 @@ def cpu():
     times["crowd cpu 2x1 compute"] = [1.05, 1.0, 1.1]
     times["libraries cpu w1"] = [40 << 20] * 3
     times["libraries cpu w2"] = [60 << 20] * 3
-    for part, size in {"products": 7 << 20, "bf16": 1 << 20, "bf16-packed": 1 << 20, "bf16-packed-each": 16 << 10,
-                       "bf16-each": 62 << 10, "bf16-rest": 22 << 10, "bf16-odd": 20 << 10, "convolutions": 3 << 20,
-                       "bf16-convolutions": 2 << 20, "convolution-each": 68 << 10, "convolution-1x1": 54 << 10,
-                       "convolution-depthwise": 52 << 10}.items():
-        times[f"code cpu {part}"] = [size] * 3
     curves["all-reduce mpi 2"] = curve([(64, 2), (65536, 30), (1 << 20, 350), (16 << 20, 7000), (64 << 20, 30000)])
     return times, curves
 
@@ -89,7 +84,7 @@ for name, (times, curves) in MACHINES.items():
         machine = json.load(f)
     document = {
         "note": "Described, not measured: see describe_profiles.py, which wrote this file, for the sources.",
-        "format": "lockstep profile", "version": 3, "machine": machine, "times": times, "curves": curves,
+        "format": "lockstep profile", "version": 4, "machine": machine, "times": times, "curves": curves,
     }
     with open(os.path.join(here, f"{name}.profile.json"), "w") as f:
         json.dump(document, f, indent=1)

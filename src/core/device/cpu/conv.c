@@ -108,39 +108,6 @@ static bool is_low_product(const ls_window_t *v, bool low) {
   return low && is_plain(v) && v->groups == 1;
 }
 
-/* Rooms of our own way are exact where the work is worth all threads: each thread multiplies a block of windows by itself. */
-void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
-                         ls_device_scratch_t *scratch) {
-  static const char *const names[] = {
-      [LS_CPU_CONV_Y] = "conv2d", [LS_CPU_CONV_DX] = "conv2d_dx", [LS_CPU_CONV_DW] = "conv2d_dw"};
-  int kind = 0;
-  while (kind < LS_COUNT(names) && strcmp(op, names[kind]) != 0)
-    kind++;
-  if (kind == LS_COUNT(names)) return;
-  const ls_window_t v = window_of((ls_cpu_conv_kind_t)kind, args);
-  const conv_t p = conv_of(NULL, &v);
-  if (ls_cpu_convolves()) {
-    bool low = args->in[0].shape.dtype == LS_BF16 && ls_cpu_multiplies_bf16();
-    if (is_low_product(&v, low)) {
-      const ls_cpu_product_t product = low_product((ls_cpu_conv_kind_t)kind, &v, NULL, NULL, NULL);
-      ls_cpu_product_scratch(options, &product, scratch);
-      return;
-    }
-    if (ls_cpu_convolution_scratch(options, (ls_cpu_conv_kind_t)kind, &v, low, scratch)) return;
-  }
-  scratch->room_bytes = (int64_t)room_bytes(&p, options->threads);
-  if (is_depthwise(&p)) return;
-  scratch->code[LS_CODE_PRODUCTS] = 1;
-  const int64_t laid = p.plain ? v.c : p.depth;
-  const ls_cpu_block_t block =
-      kind == LS_CPU_CONV_Y
-          ? ls_cpu_gemm_block(false, false, true, p.block, p.of, p.depth, laid, p.depth, v.o)
-      : kind == LS_CPU_CONV_DX
-          ? ls_cpu_gemm_block(false, false, false, p.block, p.depth, p.of, v.o, p.depth, laid)
-          : ls_cpu_gemm_block(false, true, false, p.of, p.depth, p.block, v.o, laid, p.depth);
-  ls_cpu_block_mark(&scratch->blocks, true, &block);
-}
-
 /* Calls fn for every part of the loop: begin is the part's number. */
 static ls_status_t run_parts(ls_stream_t *stream, conv_t *p, ls_cpu_loop_fn fn) {
   p->parts = ls_cpu_parts(stream, work_of(p));

@@ -84,20 +84,11 @@ static ls_kernel_fn cpu_kernel(const ls_device_t *device, const char *op) {
   return find(op)->fn;
 }
 
-static ls_device_scratch_t cpu_scratch(const ls_device_options_t *options, const char *op,
-                                       const ls_kernel_args_t *args) {
-  ls_device_scratch_t scratch = {0};
-  ls_cpu_linear_scratch(options, op, args, &scratch);
-  ls_cpu_conv_scratch(options, op, args, &scratch);
-  return scratch;
-}
-
 static const ls_device_ops_t device_ops = {.open = cpu_open,
                                            .close = cpu_close,
                                            .kernel = cpu_kernel,
                                            .low = cpu_low,
                                            .count = ls_host_device_count,
-                                           .scratch = cpu_scratch,
                                            .room = cpu_room};
 
 const ls_backend_t ls_backend_cpu = {.name = "cpu",

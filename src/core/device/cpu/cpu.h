@@ -50,9 +50,8 @@ typedef void (*ls_cpu_loop_fn)(const void *arg, int64_t begin, int64_t end);
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
                  const void *arg);
 
-/* The number of parts of such a loop; of a device that is not open, if it is opened with these options. */
+/* The number of parts of such a loop. */
 int ls_cpu_parts(ls_stream_t *stream, ls_cpu_work_t work);
-int ls_cpu_option_parts(const ls_device_options_t *options, ls_cpu_work_t work);
 /* A loop that calls a library's kernels. No signal handler may run during the loop: oneDNN's kernels keep the stack
  * pointer within memory from malloc, and a signal's frame would overwrite the heap below it. This affects the handlers
  * of any program that embeds this library, so the library cannot leave it to them (an alternate stack would help). The
@@ -72,22 +71,6 @@ void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t
 /* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + beta c in the calling thread, by oneDNN or OpenBLAS. */
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
-/* Memory that the library takes for such a product and frees behind it: one block. Used are its first front_bytes and what
- * lies from back_from_bytes to back_until_bytes. `low`: of bf16. */
-typedef struct {
-  int64_t block_bytes, front_bytes, back_from_bytes, back_until_bytes;
-} ls_cpu_block_t;
-ls_cpu_block_t ls_cpu_gemm_block(bool low, bool transpose_a, bool transpose_b, int64_t m, int64_t n,
-                                 int64_t k, int64_t lda, int64_t ldb, int64_t ldc);
-/* Marks them. */
-static inline void ls_cpu_block_mark(ls_block_use_t *use, bool all_threads, const ls_cpu_block_t *block) {
-  ls_block_use(use, all_threads, 0, block->front_bytes);
-  ls_block_use(use, all_threads, block->back_from_bytes, block->back_until_bytes);
-}
-/* Behind each product of the library in this thread: sees to it that malloc finds the block again for the next. */
-void ls_cpu_library_called(void);
-/* Behind what else the library may allocate in this thread: the next calls see to it once more. */
-void ls_cpu_library_fresh(void);
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
 /* Before the first ls_cpu_gemm: switches the library's own threads off. Safe to repeat. */
 void ls_cpu_gemm_prepare(void);
@@ -106,9 +89,6 @@ typedef struct {
   void *c;
 } ls_cpu_product_t;
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *product);
-/* What it holds, by oneDNN's description of it; no data are read. Adds to *scratch. */
-void ls_cpu_product_scratch(const ls_device_options_t *options, const ls_cpu_product_t *product,
-                            ls_device_scratch_t *scratch);
 /* Whether oneDNN uses these instruction sets (dnnl_cpu_isa_t). */
 bool ls_cpu_onednn_has(unsigned isa);
 /* Whether it has convolutions made for this processor, of nearly all shapes. */
@@ -121,9 +101,6 @@ bool ls_cpu_multiplies_bf16(void);
 typedef enum { LS_CPU_CONV_Y, LS_CPU_CONV_DX, LS_CPU_CONV_DW, LS_CPU_CONV_COUNT } ls_cpu_conv_kind_t;
 ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
                                void *x, void *w, void *y);
-/* What it holds, by oneDNN's description of it. Adds to *scratch. False, and nothing is added: it is unsupported. */
-bool ls_cpu_convolution_scratch(const ls_device_options_t *options, ls_cpu_conv_kind_t kind,
-                                const ls_window_t *v, bool low, ls_device_scratch_t *scratch);
 void ls_cpu_onednn_close(ls_cpu_device_t *cpu);
 void ls_cpu_int8_close(ls_cpu_device_t *cpu);
 
@@ -132,12 +109,6 @@ typedef struct {
   ls_kernel_fn fn;
   bool low; /* takes bf16 too, or gives it to args->widened */
 } ls_cpu_row_t;
-/* ls_device_ops_t.scratch of linear and its gradients, and of convolutions; adds to *scratch, which stays zeros for
- * other ops. */
-void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
-                           ls_device_scratch_t *scratch);
-void ls_cpu_conv_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
-                         ls_device_scratch_t *scratch);
 /* Ended by a row without a name. */
 extern const ls_cpu_row_t ls_cpu_linear_rows[], ls_cpu_elementwise_rows[], ls_cpu_dropout_rows[],
     ls_cpu_batch_norm_rows[], ls_cpu_conv_rows[], ls_cpu_pool_rows[], ls_cpu_norm_rows[], ls_cpu_loss_rows[],

@@ -6,34 +6,9 @@
 #if defined(LS_HAVE_DNNL)
 #include <dnnl.h>
 #include <omp.h>
-#include <stdlib.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-
-/* The library allocates a block for each product and frees it. Its alignment leaves small rests beside the block, which
- * glibc's malloc puts into the thread's cache. There they keep the freed block from growing together with the memory
- * around it, so that it is too small for the next request: a thread would hold three to eight blocks, unlike in every run.
- * A cache that is full takes no rests. It is filled behind a thread's first calls, and behind calls 32, 64, 128 .., as
- * others may have emptied it. */
-static _Thread_local uint32_t calls;
-
-void ls_cpu_library_called(void) {
-  enum { FIRST = 16, LEAST_BYTES = 24, MOST_BYTES = 200, STEP_BYTES = 16, EACH = 7 };
-  void *volatile block[EACH]; /* or the compiler would leave them out */
-  const uint32_t before = calls++;
-  if (before >= FIRST && (calls & before)) return;
-  for (size_t size = LEAST_BYTES; size <= MOST_BYTES; size += STEP_BYTES) {
-    for (int i = 0; i < EACH; i++)
-      block[i] = malloc(size);
-    for (int i = 0; i < EACH; i++)
-      free(block[i]);
-  }
-}
-
-void ls_cpu_library_fresh(void) {
-  calls = 0;
-}
 
 void ls_cpu_gemm_prepare(void) {}
 
@@ -60,17 +35,12 @@ void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64
   if (threads != 1) omp_set_num_threads(1);
   dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
   if (threads != 1) omp_set_num_threads(threads);
-  ls_cpu_library_called();
 }
 
 #else
 #include <cblas.h>
 #include <string.h>
 #include <strings.h>
-
-void ls_cpu_library_called(void) {}
-
-void ls_cpu_library_fresh(void) {}
 
 void ls_cpu_gemm_prepare(void) {
   openblas_set_num_threads(1);

@@ -221,64 +221,6 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-typedef enum { LINEAR_Y, LINEAR_DX, LINEAR_DWB, LINEAR_COUNT } kind_t;
-
-/* As linear, linear_dx and linear_dwb cut and call. The first part of a loop is the largest. */
-static void library_scratch(const ls_device_options_t *options, kind_t kind, const linear_t *p,
-                            ls_device_scratch_t *scratch) {
-  const int parts = ls_cpu_option_parts(options, product_work(p));
-  const int64_t across = kind == LINEAR_Y ? p->o : p->i;
-  const bool by_rows = p->n >= across;
-  int64_t begin, end;
-  ls_pool_share(kind == LINEAR_DWB ? p->o : by_rows ? p->n : across, 16, 0, parts, &begin, &end);
-  const int64_t rows = by_rows ? end : p->n, columns = by_rows ? across : end;
-  scratch->code[LS_CODE_PRODUCTS] = 1;
-  ls_cpu_block_t block;
-  if (kind == LINEAR_Y)
-    block = ls_cpu_gemm_block(false, false, true, rows, columns, p->i, p->i, p->i, p->o);
-  else if (kind == LINEAR_DX)
-    block = ls_cpu_gemm_block(false, false, false, rows, columns, p->o, p->o, p->i, p->i);
-  else {
-    int64_t last = p->n < 2 * SUM_ROWS ? p->n : SUM_ROWS + p->n % SUM_ROWS;
-    block = ls_cpu_gemm_block(false, true, false, end, p->i, last, p->o, p->i, p->i);
-    ls_cpu_block_mark(&scratch->blocks, parts > 1, &block);
-    if (last < p->n) block = ls_cpu_gemm_block(false, true, false, end, p->i, SUM_ROWS, p->o, p->i, p->i);
-  }
-  ls_cpu_block_mark(&scratch->blocks, parts > 1, &block);
-}
-
-static void low_scratch(const ls_device_options_t *options, kind_t kind, const linear_t *p,
-                        ls_device_scratch_t *scratch) {
-  static uint16_t no_bias;
-  ls_cpu_product_t product = kind == LINEAR_Y    ? product_y(p)
-                             : kind == LINEAR_DX ? product_dx(p)
-                                                 : product_dwb(p);
-  if (kind == LINEAR_Y) product.bias = &no_bias; /* its description is asked for, no data */
-  ls_cpu_product_scratch(options, &product, scratch);
-}
-
-void ls_cpu_linear_scratch(const ls_device_options_t *options, const char *op, const ls_kernel_args_t *args,
-                           ls_device_scratch_t *scratch) {
-  static const char *const names[LINEAR_COUNT] = {
-      [LINEAR_Y] = "linear", [LINEAR_DX] = "linear_dx", [LINEAR_DWB] = "linear_dwb"};
-  const ls_cpu_few_rows_t few = ls_cpu_gemm_few_rows(ls_simd_pick());
-  const int64_t own_rows[LINEAR_COUNT] = {[LINEAR_Y] = few.y, [LINEAR_DX] = few.dx, [LINEAR_DWB] = few.dwb};
-  kind_t kind = LINEAR_Y;
-  if (strcmp(op, "linear_dw") == 0) op = names[LINEAR_DWB];
-  while (kind < LINEAR_COUNT && strcmp(op, names[kind]) != 0)
-    kind++;
-  if (kind == LINEAR_COUNT) return;
-  const ls_shape_t *first = &args->in[0].shape, *second = &args->in[1].shape;
-  const int64_t width = first->dim[first->rank - 1];
-  const linear_t p = {.n = ls_shape_count(first) / width,
-                      .i = second->dim[second->rank - 1],
-                      .o = kind == LINEAR_Y ? second->dim[0] : width};
-  if (first->dtype == LS_BF16 && ls_cpu_multiplies_bf16())
-    low_scratch(options, kind, &p, scratch);
-  else if (p.n > own_rows[kind])
-    library_scratch(options, kind, &p, scratch);
-}
-
 const ls_cpu_row_t ls_cpu_linear_rows[] = {{"linear", linear, true},
                                            {"linear_dx", linear_dx, true},
                                            {"linear_dwb", linear_dwb, true},

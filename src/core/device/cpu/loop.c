@@ -16,17 +16,6 @@ static int fixed_parts(int64_t cost) {
   return parts;
 }
 
-int ls_cpu_option_parts(const ls_device_options_t *options, ls_cpu_work_t work) {
-  if (options->reproducible) return fixed_parts(ls_cpu_cost(work));
-  return ls_cpu_cost(work) < LS_CPU_COST_MIN ? 1 : options->threads;
-}
-
-static int parts_of(const ls_stream_t *stream, int threads, ls_cpu_work_t work) {
-  const ls_device_options_t options = {
-      .threads = threads, .reproducible = ((const ls_host_device_t *)stream->device)->reproducible};
-  return ls_cpu_option_parts(&options, work);
-}
-
 /* The time of a loop in one thread, with AVX-512 and its data in the second-level cache. Loops that take
  * longer than this get fewer threads than they could use. */
 static int64_t work_ns(ls_cpu_work_t work) {
@@ -51,8 +40,10 @@ static void run_share(void *arg, int thread, int threads) {
 }
 
 int ls_cpu_parts(ls_stream_t *stream, ls_cpu_work_t work) {
+  const int64_t cost = ls_cpu_cost(work);
   ls_pool_t *pool = ls_stream_pool(stream);
-  return parts_of(stream, pool ? ls_pool_threads(pool) : 1, work);
+  if (((const ls_host_device_t *)stream->device)->reproducible) return fixed_parts(cost);
+  return !pool || cost < LS_CPU_COST_MIN ? 1 : ls_pool_threads(pool);
 }
 
 void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_loop_fn fn,
@@ -104,7 +95,7 @@ void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t
   ls_pool_t *pool = ls_stream_pool(stream);
   sums[0] = sums[1] = 0;
   if (count < 1) return;
-  int parts = parts_of(stream, pool ? ls_pool_threads(pool) : 1, work);
+  int parts = ls_cpu_parts(stream, work);
   if (parts == 1 || parts > PARTS_MAX) {
     fn(arg, 0, count, sums);
     return;

@@ -107,7 +107,6 @@ static void run_products(const void *arg, int64_t part, int64_t end) {
     if (of->bias) data[3] = of->bias + column;
     data[one->count - 1] = p->scratch + (size_t)part * p->stride;
     if (!ls_onednn_run(p->library, one, data)) *p->failed = true;
-    ls_cpu_library_called();
   }
 }
 
@@ -137,57 +136,6 @@ ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of)
   if (status) return status;
   ls_cpu_library_loop(stream, p.parts, 1, work, run_products, &p);
   return failed ? LS_ERR_MEMORY : LS_OK;
-}
-
-/* Of one part: its scratchpad, and the block of a product that packs, which the library multiplies as one of f32. */
-static size_t part_scratch(const ls_cpu_onednn_t *o, const ls_onednn_key_t *key, bool shared,
-                           ls_device_scratch_t *scratch) {
-  dnnl_memory_desc_t bias;
-  dnnl_primitive_desc_t made = ls_onednn_describe_product(o, key, &bias);
-  if (!made) return 0;
-  const dnnl_memory_desc_t *room = dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
-  const size_t bytes = room ? dnnl_memory_desc_get_size(room) : 0;
-  scratch->code[LS_CODE_LOW] = 1;
-  if (strncmp(ls_onednn_name(made), "gemm", strlen("gemm")) == 0) {
-    scratch->code[LS_CODE_LOW_PACKED] = 1;
-    scratch->code[LS_CODE_LOW_PACKED_EACH]++;
-    const ls_cpu_block_t block = ls_cpu_gemm_block(true, key->product.transpose_a, key->product.transpose_b,
-                                                   key->product.m, key->product.n, key->product.k,
-                                                   key->product.lda, key->product.ldb, key->product.ldc);
-    ls_cpu_block_mark(&scratch->blocks, shared, &block);
-  } else {
-    enum { COLUMNS = 64 }; /* that its kernel computes at a time; another one computes the rest */
-    scratch->code[LS_CODE_LOW_EACH]++;
-    if (key->product.n > COLUMNS && key->product.n % COLUMNS) scratch->code[LS_CODE_LOW_REST]++;
-    if (key->product.n % 2 || key->product.k % 2) scratch->code[LS_CODE_LOW_ODD]++;
-  }
-  dnnl_primitive_desc_destroy(made);
-  return bytes;
-}
-
-void ls_cpu_product_scratch(const ls_device_options_t *options, const ls_cpu_product_t *of,
-                            ls_device_scratch_t *scratch) {
-  parts_t p = {.count = of->by_columns ? of->n : of->m,
-               .grain = PRODUCT_GRAIN,
-               .parts = ls_cpu_option_parts(options, product_work(of))};
-  ls_onednn_key_t key = product_key(of);
-  int64_t *size = of->by_columns ? &key.product.n : &key.product.m, begin, last = 0;
-  size_t most = 0;
-  ls_cpu_onednn_t o = {0};
-  const bool shared = p.parts > 1 && part_size(&p, 1, &begin) > 0;
-  const bool open = ls_onednn_library_open(&o);
-  const int threads = omp_get_max_threads();
-  omp_set_num_threads(1); /* as the calling thread does that makes it */
-  for (int64_t i = 0; open && i < p.parts; i++) {
-    *size = part_size(&p, i, &begin);
-    if (*size == 0 || *size == last) continue;
-    last = *size;
-    size_t bytes = part_scratch(&o, &key, shared, scratch);
-    if (bytes > most) most = bytes;
-  }
-  omp_set_num_threads(threads);
-  scratch->room_bytes = p.parts * (int64_t)padded(most);
-  ls_onednn_library_close(&o);
 }
 
 static void run_images(const void *arg, int64_t part, int64_t end) {
@@ -256,63 +204,7 @@ ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, con
   return failed ? LS_ERR_MEMORY : LS_OK;
 }
 
-bool ls_cpu_convolution_scratch(const ls_device_options_t *options, ls_cpu_conv_kind_t kind,
-                                const ls_window_t *v, bool low, ls_device_scratch_t *scratch) {
-  parts_t p = {.count = v->n, .grain = 1, .parts = ls_cpu_option_parts(options, conv_work(v, low))};
-  if (p.parts > v->n) p.parts = v->n;
-  ls_onednn_key_t key = {.kind = kind, .low = low, .window = *v};
-  ls_cpu_onednn_t o = {0};
-  size_t most = 0, filter_bytes = 0;
-  int64_t begin, last = 0, shapes = 0;
-  const int threads = omp_get_max_threads();
-  bool has = ls_onednn_library_open(&o);
-  omp_set_num_threads(1); /* as the calling thread does that makes it */
-  for (int64_t i = 0; has && i < p.parts; i++) {
-    key.window.n = part_size(&p, i, &begin);
-    if (key.window.n == 0 || key.window.n == last) continue;
-    last = key.window.n;
-    dnnl_memory_desc_t plain;
-    dnnl_primitive_desc_t made = ls_onednn_describe_convolution(&o, &key, &plain);
-    if (!(has = made != NULL)) break;
-    const dnnl_memory_desc_t *room = dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0),
-                             *filters = ls_onednn_filters(made, kind);
-    const size_t bytes = room ? dnnl_memory_desc_get_size(room) : 0;
-    if (bytes > most) most = bytes;
-    if (filters) filter_bytes = padded(dnnl_memory_desc_get_size(filters));
-    shapes++;
-    dnnl_primitive_desc_destroy(made);
-  }
-  omp_set_num_threads(threads);
-  ls_onednn_library_close(&o);
-  if (!has) return false;
-  scratch->room_bytes =
-      p.parts * (int64_t)padded(most) + (kind == LS_CPU_CONV_DW ? p.parts : 1) * (int64_t)filter_bytes;
-  scratch->code[LS_CODE_LOW] = low;
-  scratch->code[low ? LS_CODE_LOW_CONVOLUTIONS : LS_CODE_CONVOLUTIONS] = 1;
-  scratch->code[v->groups > 1        ? LS_CODE_CONVOLUTION_DEPTHWISE
-                : v->kh * v->kw == 1 ? LS_CODE_CONVOLUTION_ONE
-                                     : LS_CODE_CONVOLUTION_EACH] = shapes;
-  return true;
-}
-
 #else
-
-bool ls_cpu_convolution_scratch(const ls_device_options_t *options, ls_cpu_conv_kind_t kind,
-                                const ls_window_t *v, bool low, ls_device_scratch_t *scratch) {
-  (void)options;
-  (void)kind;
-  (void)v;
-  (void)low;
-  (void)scratch;
-  return false;
-}
-
-void ls_cpu_product_scratch(const ls_device_options_t *options, const ls_cpu_product_t *of,
-                            ls_device_scratch_t *scratch) {
-  (void)options;
-  (void)of;
-  (void)scratch;
-}
 
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of) {
   (void)stream;

@@ -253,7 +253,6 @@ const ls_onednn_primitive_t *ls_onednn_find(ls_stream_t *stream, const ls_onednn
     p->key = *key;
     p->usable = key->kind == LS_ONEDNN_PRODUCT ? make_product(o, key, p) : make_convolution(o, key, p);
     omp_set_num_threads(threads);
-    ls_cpu_library_fresh();
   }
   return (*at)->usable ? *at : NULL;
 }
