@@ -1,92 +1,125 @@
-/* lockstep bench: measures variants of a configuration against each other. Every repetition is a process of
- * its own that runs this command with --once. */
+/* lockstep bench: measures variants of a configuration against each other (bench/driver.h). Also, with --once, the process
+ * that measures one of them. */
 #include "cli/bench.h"
+#include "bench/driver.h"
+#include "cli/commit.h"
+#include "cli/stop.h"
+
+#include "base/shell.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { STUDY_PER_PROCESS = 10 }; /* where starting a process takes seconds */
+typedef enum {
+  FLAG_STUDY,
+  FLAG_MODELS, /* the lists, in the order of ls_bench_list_t */
+  FLAG_BATCHES,
+  FLAG_RANKS_LIST,
+  FLAG_STRATEGIES,
+  FLAG_PRECISIONS,
+  FLAG_PEER,
+  FLAG_WEAK,
+  FLAG_REPETITIONS,
+  FLAG_STEPS,
+  FLAG_WARMUP,
+  FLAG_PER_PROCESS,
+  FLAG_MARGIN,
+  FLAG_CONTROL,
+  FLAG_CONTROL_REPETITIONS,
+  FLAG_VALIDATE,
+  FLAG_FROM,
+  FLAG_PLAN,
+  FLAG_MARKDOWN,
+  FLAG_HTML,
+  FLAG_OUTPUT,
+  FLAG_SEED,
+  FLAG_LIMIT,
+  FLAG_BUDGET,
+  FLAG_ONCE,
+  FLAG_ONCE_PARAMS,
+  FLAG_ONCE_TRACED,
+  FLAG_COUNT
+} flag_t;
 
-const cli_extra_t bench_flags[] = {
-    [BENCH_STUDY] =
-        {"--study", "[families]",
-         "The study's two tables and its conclusions (CONFIG may be left out); or what it says of "
-         "families of networks: recurrent, Transformer, ResNet, EfficientNet, BERT."},
-    [BENCH_MODELS] = {"--models", "M,..",
-                      "Presets instead of the configuration's model; M=8/16 gives one its own batches."},
-    [BENCH_BATCHES] = {"--batches", "B,..", "Global batches (default: train.batch)."},
-    [BENCH_RANKS_LIST] = {"--ranks-list", "N,..", "Numbers of ranks (default: 1 and parallel.ranks)."},
-    [BENCH_STRATEGIES] = {"--strategies", "S,..",
-                          "Strategies; each runs on the numbers of ranks that it supports (default: single "
-                          "and ddp)."},
-    [BENCH_PRECISIONS] = {"--precisions", "P,..", "Precisions (default: train.precision)."},
-    [BENCH_PEER] = {"--peer", "on,off", "GPUs: with and without access to each other's memory."},
-    [BENCH_WEAK] = {"--weak", NULL, "Weak scaling: --batches are per rank."},
-    [BENCH_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50).",
-                           CLI_NUMBER(1, 100000, 50)},
-    [BENCH_STEPS] = {"--steps", "N", "Measured steps of a repetition (default 100).",
-                     CLI_NUMBER(1, 1000000, 100)},
-    [BENCH_WARMUP] = {"--warmup", "N", "Steps before the measured ones, which do not count (default 10).",
-                      CLI_NUMBER(0, 1000000, 10)},
-    [BENCH_PER_PROCESS] = {"--per-process", "N",
-                           "Repetitions that one process makes (default 1; --study on GPUs 10).",
-                           CLI_NUMBER(1, 100000, 1)},
-    [BENCH_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5).",
-                      CLI_SHARE(5)},
-    [BENCH_CONTROL] = {"--control", "PAIRS",
-                       "Compare the first variant with itself in this many pairs, to see what is noise "
-                       "(default 1, 0 = none).",
-                       CLI_NUMBER(0, 10000, 1)},
-    [BENCH_CONTROL_REPETITIONS] = {"--control-repetitions", "N",
-                                   "Repetitions of each side of a pair (default 5).",
-                                   CLI_NUMBER(2, 100000, 5)},
-    [BENCH_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one rank."},
-    [BENCH_PLAN] = {"--plan", "FILE,..",
-                    "Show the predictions of these files (lockstep plan --json) beside the "
-                    "measurements."},
-    [BENCH_FROM] = {"--from", "FILE",
-                    "Measure nothing: show a document that --output wrote, with --study or --plan if "
-                    "given."},
-    [BENCH_MARKDOWN] = {"--markdown", "FILE", "Write the report as Markdown."},
-    [BENCH_HTML] = {"--html", "FILE", "Write the report as one HTML file with plots."},
-    [BENCH_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
-    [BENCH_SEED] = {"--order-seed", "N",
-                    "Seed of the order of the runs, and of the resampling behind intervals (default 1).",
-                    CLI_NUMBER(0, 1000000000, 1)},
-    [BENCH_LIMIT] = {"--limit", "S", "Seconds after which a process is killed (default 600).",
-                     CLI_NUMBER(1, 1000000, 600)},
-    [BENCH_BUDGET] =
+static const cli_extra_t flags[] = {
+    [FLAG_STUDY] = {"--study", "[families]",
+                    "The study's two tables and its conclusions (CONFIG may be left out); or what it says of "
+                    "families of networks: recurrent, Transformer, ResNet, EfficientNet, BERT."},
+    [FLAG_MODELS] = {"--models", "M,..",
+                     "Presets instead of the configuration's model; M=8/16 gives one its own batches."},
+    [FLAG_BATCHES] = {"--batches", "B,..", "Global batches (default: train.batch)."},
+    [FLAG_RANKS_LIST] = {"--ranks-list", "N,..", "Numbers of ranks (default: 1 and parallel.ranks)."},
+    [FLAG_STRATEGIES] = {"--strategies", "S,..",
+                         "Strategies; each runs on the numbers of ranks that it supports (default: single "
+                         "and ddp)."},
+    [FLAG_PRECISIONS] = {"--precisions", "P,..", "Precisions (default: train.precision)."},
+    [FLAG_PEER] = {"--peer", "on,off", "GPUs: with and without access to each other's memory."},
+    [FLAG_WEAK] = {"--weak", NULL, "Weak scaling: --batches are per rank."},
+    [FLAG_REPETITIONS] = {"--repetitions", "N", "Independent repetitions of each variant (default 50).",
+                          CLI_NUMBER(1, 100000, 50)},
+    [FLAG_STEPS] = {"--steps", "N", "Measured steps of a repetition (default 100).",
+                    CLI_NUMBER(1, 1000000, 100)},
+    [FLAG_WARMUP] = {"--warmup", "N", "Steps before the measured ones, which do not count (default 10).",
+                     CLI_NUMBER(0, 1000000, 10)},
+    [FLAG_PER_PROCESS] = {"--per-process", "N",
+                          "Repetitions that one process makes (default 1; --study on GPUs 10).",
+                          CLI_NUMBER(1, 100000, 1)},
+    [FLAG_MARGIN] = {"--margin", "PERCENT", "Differences below this count as equivalent (default 5).",
+                     CLI_SHARE(5)},
+    [FLAG_CONTROL] = {"--control", "PAIRS",
+                      "Compare the first variant with itself in this many pairs, to see what is noise "
+                      "(default 1, 0 = none).",
+                      CLI_NUMBER(0, 10000, 1)},
+    [FLAG_CONTROL_REPETITIONS] = {"--control-repetitions", "N",
+                                  "Repetitions of each side of a pair (default 5).",
+                                  CLI_NUMBER(2, 100000, 5)},
+    [FLAG_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one rank."},
+    [FLAG_PLAN] = {"--plan", "FILE,..",
+                   "Show the predictions of these files (lockstep plan --json) beside the "
+                   "measurements."},
+    [FLAG_FROM] = {"--from", "FILE",
+                   "Measure nothing: show a document that --output wrote, with --study or --plan if "
+                   "given."},
+    [FLAG_MARKDOWN] = {"--markdown", "FILE", "Write the report as Markdown."},
+    [FLAG_HTML] = {"--html", "FILE", "Write the report as one HTML file with plots."},
+    [FLAG_OUTPUT] = {"--output", "FILE", "Write the JSON document (for lockstep compare)."},
+    [FLAG_SEED] = {"--order-seed", "N",
+                   "Seed of the order of the runs, and of the resampling behind intervals (default 1).",
+                   CLI_NUMBER(0, 1000000000, 1)},
+    [FLAG_LIMIT] = {"--limit", "S", "Seconds after which a process is killed (default 600).",
+                    CLI_NUMBER(1, 1000000, 600)},
+    [FLAG_BUDGET] =
         {"--budget", "S",
          "Start no round that would end after S seconds; there are then fewer repetitions. --study families: "
          "end after S seconds (default 150).",
          CLI_NUMBER(1, 100000000, 100000000)},
-    [BENCH_ONCE] = {"--once", "FILE", "Internal: measure this configuration here, write the raw values."},
-    [BENCH_ONCE_PARAMS] = {"--once-params", "FILE",
-                           "Internal, with --once: write curves and the final parameters."},
-    [BENCH_ONCE_TRACED] = {"--once-traced", NULL, "Internal, with --once: repeat the run with a trace."},
-    [BENCH_FLAG_COUNT] = {NULL, NULL, NULL}};
-_Static_assert((int)BENCH_FLAG_COUNT < (int)CLI_EXTRA_MAX, "own flags fit their array");
+    [FLAG_ONCE] = {"--once", "FILE", "Internal: measure this configuration here, write the raw values."},
+    [FLAG_ONCE_PARAMS] = {"--once-params", "FILE",
+                          "Internal, with --once: write curves and the final parameters."},
+    [FLAG_ONCE_TRACED] = {"--once-traced", NULL, "Internal, with --once: repeat the run with a trace."},
+    [FLAG_COUNT] = {NULL, NULL, NULL}};
+_Static_assert((int)FLAG_COUNT < (int)CLI_EXTRA_MAX, "own flags fit their array");
 
 /* ---- one process of a repetition ---- */
 
-static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args,
-                           const ls_bench_method_t *m) {
-  ls_bench_once_t job = {.repetitions = m->repetitions,
-                         .warmup_steps = m->warmup_steps,
-                         .steps = m->steps,
-                         .curves = args->extra[BENCH_ONCE_PARAMS] != NULL,
-                         .params_path = args->extra[BENCH_ONCE_PARAMS],
-                         .traced = args->extra[BENCH_ONCE_TRACED] != NULL,
-                         .stuck = cli_messages_stuck,
-                         .stuck_user = args->messages};
+static ls_status_t once_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *config, const cli_args_t *args) {
+  const ls_bench_once_t job = {.repetitions = args->whole[FLAG_REPETITIONS],
+                               .warmup_steps = args->whole[FLAG_WARMUP],
+                               .steps = args->whole[FLAG_STEPS],
+                               .curves = args->extra[FLAG_ONCE_PARAMS] != NULL,
+                               .params_path = args->extra[FLAG_ONCE_PARAMS],
+                               .traced = args->extra[FLAG_ONCE_TRACED] != NULL,
+                               .stuck = cli_messages_stuck,
+                               .stuck_user = args->messages};
   json_t *measurement = NULL;
   ls_status_t status = ls_bench_once(ctx, world, config, &job, &measurement);
-  if (status == LS_OK && measurement) status = bench_write_json(ctx, args->extra[BENCH_ONCE], measurement);
+  if (status == LS_OK && measurement) status = ls_bench_write(ctx, args->extra[FLAG_ONCE], measurement);
   json_decref(measurement);
   return status;
 }
 
-static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args, const ls_bench_method_t *method) {
+static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_world_t *world = NULL;
   ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
@@ -94,7 +127,7 @@ static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args, const ls_benc
   status = cli_launch(ctx, args, (int)config->parallel.ranks, config->parallel.deadline_s);
   if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &world);
   if (status == LS_OK) {
-    status = once_in(ctx, world, config, args, method);
+    status = once_in(ctx, world, config, args);
     if (status != LS_OK) ls_world_abort(world, ls_status_exit_code(status));
     ls_world_close(world);
   }
@@ -102,149 +135,358 @@ static ls_status_t run_once(ls_ctx_t *ctx, const cli_args_t *args, const ls_benc
   return status;
 }
 
-/* ---- the whole benchmark ---- */
+/* ---- inputs and outputs ---- */
 
-static ls_status_t read_method(ls_ctx_t *ctx, const cli_args_t *args, bench_t *b) {
-  ls_bench_method_t *m = &b->method;
-  *m = (ls_bench_method_t){.repetitions = args->whole[BENCH_REPETITIONS],
-                           .steps = args->whole[BENCH_STEPS],
-                           .warmup_steps = args->whole[BENCH_WARMUP],
-                           .per_process = args->whole[BENCH_PER_PROCESS],
-                           .control_pairs = args->whole[BENCH_CONTROL],
-                           .control_repetitions = args->whole[BENCH_CONTROL_REPETITIONS],
-                           .order_seed = args->whole[BENCH_SEED],
-                           .margin_percent = args->percent[BENCH_MARGIN]};
-  b->limit_s = args->whole[BENCH_LIMIT];
-  b->budget_s = args->whole[BENCH_BUDGET];
-  m->config = args->config ? args->config : "of the study";
-  m->weak = args->extra[BENCH_WEAK] != NULL;
-  b->validate = args->extra[BENCH_VALIDATE] != NULL;
-  ls_status_t named = bench_study_name(ctx, args, &b->study);
-  if (named != LS_OK) return named;
-  if (b->study && m->weak)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "--study holds the global batch; leave --weak out");
-  if (!args->config && !b->study)
-    return ls_fail(ctx, LS_ERR_ARGUMENT,
-                   "lockstep bench: the configuration file is missing; see lockstep "
-                   "bench --help");
-  if (b->validate && m->weak)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "--validate compares equal global batches; leave --weak out");
+typedef struct {
+  ls_ctx_t *ctx;
+  const cli_args_t *args;
+  const char *study;  /* name of its definition; NULL: none */
+  json_t *definition; /* of the study */
+  json_t *plans;      /* {path, plan} of --plan */
+  char *dir, *study_config, *command_line;
+} bench_t;
+
+static const flag_t outputs[] = {FLAG_OUTPUT, FLAG_MARKDOWN, FLAG_HTML};
+
+/* Writes nothing yet: what is there stays as it is if nothing is measured. */
+static ls_status_t try_output(ls_ctx_t *ctx, flag_t flag, const char *path) {
+  struct stat info;
+  if (!*path || (stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
+    return ls_fail(ctx, LS_ERR_IO, "%s takes the name of a file; \"%s\" is %s", flags[flag].name, path,
+                   *path ? "a folder" : "empty");
+  return cli_file_possible(ctx, flags[flag].name, path);
+}
+
+static ls_status_t spare(const bench_t *b, const char *name, const char *path, const ls_config_t *config) {
+  const cli_input_t inputs[] = {{name, path}, {0}};
+  ls_status_t status = LS_OK;
+  for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
+    status = cli_file_spares(b->ctx, b->args->extra[outputs[i]], inputs, config);
+  return status;
+}
+
+static ls_status_t spare_config(const bench_t *b) {
+  ls_config_t *config;
+  if (!b->args->config) return LS_OK;
+  ls_status_t status = cli_config_load(b->ctx, b->args, b->args->sets, b->args->set_count, &config);
+  if (status != LS_OK) return status;
+  status = spare(b, "CONFIG", NULL, config);
+  ls_config_destroy(config);
+  return status;
+}
+
+static ls_status_t read_plan(bench_t *b, const char *path) {
+  enum { PLAN_BYTES_MAX = 64 << 20 };
+  json_t *plan = NULL;
+  ls_status_t status = spare(b, flags[FLAG_PLAN].name, path, NULL);
+  if (status == LS_OK)
+    status = ls_json_read(b->ctx, path, PLAN_BYTES_MAX, LS_ERR_DATA, "; not a plan of lockstep plan --json",
+                          &plan);
+  if (status == LS_OK && !json_is_array(json_object_get(plan, "candidates")))
+    status = ls_fail(b->ctx, LS_ERR_DATA, "%s: not a plan of lockstep plan --json", path);
+  if (status == LS_OK)
+    json_array_append_new(b->plans, json_pack("{s:o, s:O}", "path", ls_json_text(path), "plan", plan));
+  json_decref(plan);
+  return status;
+}
+
+/* --plan FILE,FILE: a plan covers one configuration and batch, so a sweep may need several. */
+static ls_status_t read_plans(bench_t *b, const char *list) {
+  char *copy = ls_strdup(b->ctx, list), *state = NULL;
+  if (!copy) return LS_ERR_MEMORY;
+  ls_status_t status = LS_OK;
+  b->plans = json_array();
+  for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK; path = strtok_r(NULL, ",", &state))
+    status = read_plan(b, path);
+  ls_free(copy);
+  return status;
+}
+
+/* Tries outputs and reads plans before anything is measured, because a wrong name must not cost hours. */
+static ls_status_t prepare(bench_t *b) {
+  static const flag_t reports[] = {FLAG_STUDY, FLAG_MARKDOWN, FLAG_HTML};
+  static const char later[] =
+      "; a document (--output FILE) can be made into a report later, also on another machine "
+      "(lockstep bench --from FILE)";
+  const char *const *given = b->args->extra;
+  ls_status_t status = spare(b, flags[FLAG_FROM].name, given[FLAG_FROM], NULL);
+  if (status == LS_OK) status = spare_config(b);
+  for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
+    if (given[outputs[i]]) status = try_output(b->ctx, outputs[i], given[outputs[i]]);
+  for (int i = 0; i < LS_COUNT(reports) && status == LS_OK; i++)
+    if (given[reports[i]]) status = cli_report_ready(b->ctx, flags[reports[i]].name, later);
+  if (status == LS_OK && given[FLAG_PLAN]) status = read_plans(b, given[FLAG_PLAN]);
+  return status;
+}
+
+static void merge_plans(const bench_t *b, json_t *document) {
+  const json_t *own;
+  size_t i;
+  json_array_foreach(b->plans, i, own) {
+    if (ls_bench_plan_merge(document, json_object_get(own, "plan")) == 0)
+      ls_log(
+          b->ctx, LS_LOG_WARN,
+          "%s: none of its candidates is a measured variant (parameters, backend, precision, batch, ranks, "
+          "strategy and schedule have to be the same)",
+          json_string_value(json_object_get(own, "path")));
+  }
+}
+
+/* Reads a document's text, adds what follows from it, and returns its text as the JSON file has it; NULL: memory. */
+static char *concluded(const char *from, json_t **document) {
+  json_t *own = from ? json_loads(from, 0, NULL) : NULL;
+  if (own) ls_bench_conclude(own);
+  json_decref(*document);
+  *document = own;
+  return own ? ls_bench_text(own) : NULL;
+}
+
+static ls_status_t write_report(bench_t *b, flag_t flag, const char *form, const char *document) {
+  char *made;
+  const char *path = b->args->extra[flag];
+  if (!path) return LS_OK;
+  ls_status_t status = cli_report_make(b->ctx, form, document, &made);
+  if (status != LS_OK) return status;
+  status = ls_file_replace(b->ctx, path, made, strlen(made));
+  ls_free(made);
+  return status;
+}
+
+/* If one file cannot be written, the others still are; the first failure is the result. All of them have the JSON file's
+ * numbers, digit by digit, so that --from reproduces them. */
+static ls_status_t publish(bench_t *b, json_t *measured) {
+  const char *output = b->args->extra[FLAG_OUTPUT];
+  ls_status_t status[4] = {LS_OK, LS_OK, LS_OK, LS_OK};
+  json_t *document = NULL;
+  char *made;
+  merge_plans(b, measured);
+  char *first = ls_bench_text(measured), *text = concluded(first, &document);
+  free(first);
+  if (text && b->study) status[0] = cli_report_make(b->ctx, b->study, text, &made);
+  if (text && b->study && status[0] == LS_OK) {
+    free(text);
+    text = concluded(made, &document);
+    ls_free(made);
+  }
+  if (!text) {
+    json_decref(document);
+    return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for the document");
+  }
+  if (output) status[1] = ls_file_replace(b->ctx, output, text, strlen(text));
+  status[2] = write_report(b, FLAG_MARKDOWN, "markdown", text);
+  status[3] = write_report(b, FLAG_HTML, "html", text);
+  free(text);
+  if (b->args->json) {
+    cli_print_json(document);
+  } else {
+    cli_bench_table(document);
+    json_decref(document);
+  }
+  for (int i = 0; i < LS_COUNT(status); i++)
+    if (status[i] != LS_OK) return status[i];
   return LS_OK;
 }
 
-/* Without CONFIG the study's own configuration is a file beside the children's, so that they read it too. */
-static ls_status_t use_study_config(bench_t *b, cli_args_t *own, char **path) {
-  const char *config = bench_study_word(b, "config");
-  *path = ls_path_join(b->ctx, b->dir, "study.yaml");
-  if (!*path) return LS_ERR_MEMORY;
-  *own = *b->args;
-  own->config = *path;
-  b->args = own;
-  b->own_config = true;
-  return ls_file_write(b->ctx, *path, config, strlen(config));
+/* ---- the study ---- */
+
+static ls_status_t study_name(bench_t *b) {
+  static const char *const names[] = {"study", "families"};
+  const char *text = b->args->extra[FLAG_STUDY];
+  if (!text) return LS_OK;
+  for (int i = 0; i < LS_COUNT(names); i++)
+    if (strcmp(*text ? text : names[0], names[i]) == 0) b->study = names[i];
+  return b->study ? LS_OK
+                  : ls_fail(b->ctx, LS_ERR_ARGUMENT,
+                            "--study %s: the study is --study, its families --study families", text);
 }
 
-static const char sysfs_cpu[] = "/sys/devices/system/cpu";
+/* Its sweep gives the lists and numbers that flags leave open (tools/report/study.json, families.json). */
+static ls_status_t study_read(bench_t *b, ls_bench_sweep_t *sweep) {
+  static const char *const words[] = {"config", "models", "networks", "peer"};
+  enum { DEFINITION_BYTES_MAX = 1 << 20 };
+  const struct {
+    flag_t flag;
+    const char *key;
+    int64_t *value;
+  } counts[] = {{FLAG_REPETITIONS, "repetitions", &sweep->method.repetitions},
+                {FLAG_STEPS, "steps", &sweep->method.steps},
+                {FLAG_WARMUP, "warmup", &sweep->method.warmup_steps},
+                {FLAG_CONTROL, "control", &sweep->method.control_pairs},
+                {FLAG_BUDGET, "budget", &sweep->budget_s}};
+  char *path, file[48];
+  snprintf(file, sizeof file, "report/%s.json", b->study);
+  ls_status_t status = cli_shipped_tool(b->ctx, file, &path);
+  if (status != LS_OK) return status;
+  status = ls_json_read(b->ctx, path, DEFINITION_BYTES_MAX, LS_ERR_DATA, "", &b->definition);
+  sweep->study = json_object_get(b->definition, "sweep");
+  for (int i = 0; i < LS_COUNT(words) && status == LS_OK; i++)
+    if (!json_is_string(json_object_get(sweep->study, words[i])))
+      status = ls_fail(b->ctx, LS_ERR_DATA, "%s: sweep.%s is no text", path, words[i]);
+  for (int i = 0; i < LS_COUNT(counts); i++)
+    if (!b->args->extra[counts[i].flag]) ls_bench_study_count(sweep, counts[i].key, counts[i].value);
+  sweep->search = json_is_true(json_object_get(sweep->study, "search"));
+  ls_free(path);
+  return status;
+}
 
-/* Turns the measurements into a document and publishes it, even if measuring ended early: then it has the
- * complete rounds, and `measured` (the failure) stays the command's status. */
-static ls_status_t report(bench_t *b, ls_status_t measured) {
-  json_t *document = NULL, *why = NULL;
-  char reason[BENCH_REASON_BYTES];
-  if (measured != LS_OK && b->rounds_done == 0) return measured;
+/* Without CONFIG the study's own configuration is a file beside those of the processes. */
+static ls_status_t study_config(bench_t *b, ls_bench_sweep_t *sweep) {
+  const char *text = json_string_value(json_object_get(sweep->study, "config"));
+  b->study_config = ls_path_join(b->ctx, b->dir, "study.yaml");
+  if (!b->study_config) return LS_ERR_MEMORY;
+  sweep->source = (ls_config_source_t){.name = b->study_config,
+                                       .data_root = b->args->data_root,
+                                       .env = cli_config_env(b->args),
+                                       .env_needed = b->args->env != NULL};
+  sweep->own_config = true;
+  return ls_file_write(b->ctx, b->study_config, text, strlen(text));
+}
+
+/* ---- the command ---- */
+
+static ls_status_t check_flags(bench_t *b) {
+  const cli_args_t *args = b->args;
+  const bool weak = args->extra[FLAG_WEAK] != NULL;
+  int rank, size;
+  ls_status_t status = study_name(b);
+  if (status != LS_OK) return status;
+  if (weak && b->study)
+    return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--study holds the global batch; leave --weak out");
+  if (!args->config && !b->study)
+    return ls_fail(b->ctx, LS_ERR_ARGUMENT,
+                   "lockstep bench: the configuration file is missing; see lockstep bench --help");
+  if (weak && args->extra[FLAG_VALIDATE])
+    return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--validate compares equal global batches; leave --weak out");
+  if (!args->extra[FLAG_ONCE] && ls_comm_launched(&rank, &size) && size > 1)
+    return ls_fail(b->ctx, LS_ERR_ARGUMENT,
+                   "lockstep bench starts its ranks itself: run it without mpirun or srun");
+  return LS_OK;
+}
+
+static char *command_line(const cli_args_t *args) {
+  char *text = NULL;
+  size_t size_bytes = 0;
+  FILE *to = open_memstream(&text, &size_bytes);
+  if (!to) return NULL;
+  const char *slash = strrchr(args->argv[0], '/');
+  ls_shell_put(to, slash ? slash + 1 : args->argv[0]);
+  for (int i = 1; i < args->argc; i++) {
+    fputc(' ', to);
+    ls_shell_put(to, args->argv[i]);
+  }
+  fclose(to);
+  return text;
+}
+
+static void say(const char *line) {
+  fprintf(stderr, "%s\n", line);
+}
+
+static ls_bench_sweep_t sweep_of(const bench_t *b) {
+  const cli_args_t *args = b->args;
+  const int64_t *number = args->whole;
+  ls_bench_sweep_t sweep = {.ctx = b->ctx,
+                            .sets = args->sets,
+                            .set_count = args->set_count,
+                            .validate = args->extra[FLAG_VALIDATE] != NULL,
+                            .steps_given = args->extra[FLAG_STEPS] != NULL,
+                            .method = {.config = args->config ? args->config : "of the study",
+                                       .repetitions = number[FLAG_REPETITIONS],
+                                       .per_process = number[FLAG_PER_PROCESS],
+                                       .steps = number[FLAG_STEPS],
+                                       .warmup_steps = number[FLAG_WARMUP],
+                                       .order_seed = number[FLAG_SEED],
+                                       .margin_percent = args->percent[FLAG_MARGIN],
+                                       .weak = args->extra[FLAG_WEAK] != NULL,
+                                       .control_pairs = number[FLAG_CONTROL],
+                                       .control_repetitions = number[FLAG_CONTROL_REPETITIONS]},
+                            .limit_s = number[FLAG_LIMIT],
+                            .budget_s = number[FLAG_BUDGET],
+                            .dir = b->dir,
+                            .output = args->extra[FLAG_OUTPUT],
+                            .command_line = b->command_line,
+                            .commit = CLI_COMMIT,
+                            .stop = cli_stop_requested,
+                            .stop_name = cli_stop_name,
+                            .say = args->quiet ? NULL : say};
+  if (args->config) sweep.source = cli_config_source(args);
+  for (int i = 0; i < LS_BENCH_LISTS; i++) {
+    sweep.list[i].flag = flags[FLAG_MODELS + i].name;
+    sweep.list[i].text = args->extra[FLAG_MODELS + i];
+  }
+  return sweep;
+}
+
+/* Publishes what was measured, even if measuring ended early: then the document has the complete rounds, and `measured`
+ * (the failure) stays the command's status. */
+static ls_status_t report(bench_t *b, ls_bench_sweep_t *sweep, ls_status_t measured) {
+  json_t *document = NULL;
+  char reason[LS_BENCH_REASON_BYTES];
+  if (measured != LS_OK && sweep->rounds_done == 0) return measured;
   if (measured != LS_OK) {
     snprintf(reason, sizeof reason, "%s", ls_ctx_error(b->ctx));
-    bench_one_line(reason);
-    why = ls_json_text(reason); /* JSON: what is no UTF-8 is replaced */
-    b->method.incomplete = json_string_value(why);
+    ls_bench_one_line(reason);
     ls_log(b->ctx, LS_LOG_WARN, "%lld complete rounds were kept; the result is marked incomplete",
-           (long long)b->rounds_done);
+           (long long)sweep->rounds_done);
   }
-  ls_status_t status = ls_bench_document(b->ctx, &b->method, b->measured, b->control, &document);
-  if (status == LS_OK) {
-    if (b->crossovers) {
-      json_object_set(document, "crossovers", b->crossovers);
-      json_object_set_new(
-          json_object_get(document, "method"), "order",
-          json_string(
-              "the repetitions of a variant share a process, and those of a batch follow each other"));
-    }
-    bench_add_run(b, document);
-    status = bench_publish(b, document);
-  }
+  ls_status_t status = ls_bench_sweep_document(sweep, b->ctx, measured == LS_OK ? NULL : reason, &document);
+  if (status == LS_OK) status = publish(b, document);
   json_decref(document);
-  json_decref(why);
-  b->method.incomplete = NULL;
+  if (measured == LS_OK && status == LS_OK && sweep->lost_count > 0)
+    status = ls_fail(b->ctx, LS_ERR_DEVICE, "%d of %d variant%s failed during the measurement; the first: %s",
+                     sweep->lost_count, sweep->variant_count, LS_PLURAL(sweep->variant_count), sweep->lost);
   return measured != LS_OK ? measured : status;
+}
+
+static ls_status_t measure(bench_t *b) {
+  enum { STUDY_PER_PROCESS = 10 }; /* where starting a process takes seconds */
+  ls_bench_sweep_t sweep = sweep_of(b);
+  ls_status_t status = b->study ? study_read(b, &sweep) : LS_OK;
+  if (status == LS_OK && !b->args->config) status = study_config(b, &sweep);
+  if (status == LS_OK) status = ls_bench_sweep(&sweep);
+  if (status == LS_OK) status = prepare(b);
+  if (b->study && !sweep.host && !b->args->extra[FLAG_PER_PROCESS])
+    sweep.method.per_process = STUDY_PER_PROCESS;
+  if (status == LS_OK) {
+    cli_stop_mode(CLI_STOP_ASK);
+    status = report(b, &sweep, ls_bench_measure(&sweep));
+  }
+  ls_bench_sweep_release(&sweep);
+  return status;
 }
 
 /* --from: publishes a stored document again. Flags that only measuring would use are errors. */
 static ls_status_t publish_again(bench_t *b) {
   const cli_args_t *args = b->args;
   const char *useless = args->config ? args->config : args->set_count > 0 ? "--set" : NULL;
-  for (int i = 0; i < BENCH_FLAG_COUNT && !useless; i++)
-    if (args->extra[i] && i != BENCH_FROM && i != BENCH_STUDY && (i < BENCH_PLAN || i > BENCH_OUTPUT))
-      useless = bench_flags[i].name;
+  for (int i = 0; i < FLAG_COUNT && !useless; i++)
+    if (args->extra[i] && i != FLAG_FROM && i != FLAG_STUDY && (i < FLAG_PLAN || i > FLAG_OUTPUT))
+      useless = flags[i].name;
   if (useless) return ls_fail(b->ctx, LS_ERR_ARGUMENT, "--from measures nothing: leave %s out", useless);
   json_t *document = NULL;
-  ls_status_t status = ls_bench_document_read(b->ctx, args->extra[BENCH_FROM], &document);
-  if (status == LS_OK) status = bench_study_name(b->ctx, args, &b->study);
-  if (status == LS_OK) status = bench_prepare(b);
-  if (status == LS_OK) status = bench_publish(b, document);
+  ls_status_t status = ls_bench_document_read(b->ctx, args->extra[FLAG_FROM], &document);
+  if (status == LS_OK) status = study_name(b);
+  if (status == LS_OK) status = prepare(b);
+  if (status == LS_OK) status = publish(b, document);
   json_decref(document);
-  json_decref(b->plans);
   return status;
 }
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   bench_t b = {.ctx = ctx, .args = args};
-  if (args->extra[BENCH_FROM]) return publish_again(&b);
-  cli_args_t own;
-  char *study_path = NULL;
-  int rank, size;
-  ls_status_t status = read_method(ctx, args, &b);
-  if (status != LS_OK) return status;
-  if (args->extra[BENCH_ONCE]) return run_once(ctx, args, &b.method);
-  if (ls_comm_launched(&rank, &size) && size > 1)
-    return ls_fail(ctx, LS_ERR_ARGUMENT,
-                   "lockstep bench starts its ranks itself: run it without mpirun or srun");
-  status = ls_dir_temporary(ctx, "lockstep-bench", &b.dir);
-  if (status == LS_OK && b.study) status = bench_study_read(&b);
-  if (status == LS_OK && !args->config) status = use_study_config(&b, &own, &study_path);
-  if (status == LS_OK) status = bench_sweep(&b);
-  if (status == LS_OK) status = bench_prepare(&b);
-  if (b.study && !b.host && !args->extra[BENCH_PER_PROCESS]) b.method.per_process = STUDY_PER_PROCESS;
-  const struct {
-    bench_flag_t flag;
-    const char *key;
-    int64_t *value;
-  } counts[] = {{BENCH_REPETITIONS, "repetitions", &b.method.repetitions},
-                {BENCH_STEPS, "steps", &b.method.steps},
-                {BENCH_WARMUP, "warmup", &b.method.warmup_steps},
-                {BENCH_CONTROL, "control", &b.method.control_pairs},
-                {BENCH_BUDGET, "budget", &b.budget_s}};
-  for (int i = 0; i < LS_COUNT(counts) && b.study; i++)
-    if (!args->extra[counts[i].flag]) bench_study_count(&b, counts[i].key, counts[i].value);
-  if (b.study && json_is_true(json_object_get(b.sweep, "search"))) b.crossovers = json_array();
-  if (status == LS_OK) {
-    b.method.cpu_throttles_before = ls_bench_cpu_throttles(sysfs_cpu);
-    bench_run_begin(&b);
-    status = bench_measure(&b);
-    b.method.cpu_throttles_after = ls_bench_cpu_throttles(sysfs_cpu);
-    status = report(&b, status);
-    if (status == LS_OK && b.lost_count > 0)
-      status = ls_fail(ctx, LS_ERR_DEVICE, "%d of %d variant%s failed during the measurement; the first: %s",
-                       b.lost_count, b.variant_count, LS_PLURAL(b.variant_count), b.lost);
+  ls_status_t status = args->extra[FLAG_FROM] ? publish_again(&b) : check_flags(&b);
+  if (status == LS_OK && args->extra[FLAG_ONCE]) return run_once(ctx, args);
+  if (status == LS_OK && !args->extra[FLAG_FROM]) {
+    b.command_line = command_line(args);
+    status = b.command_line ? ls_dir_temporary(ctx, "lockstep-bench", &b.dir) : LS_ERR_MEMORY;
+    if (status == LS_OK) status = measure(&b);
   }
-  json_decref(b.sweep);
+  json_decref(b.definition);
   json_decref(b.plans);
-  json_decref(b.crossovers);
-  json_decref(b.control);
-  json_decref(b.measured);
   if (b.dir) ls_dir_remove(ctx, b.dir);
   ls_free(b.dir);
-  ls_free(study_path);
-  ls_free(b.variants);
+  ls_free(b.study_config);
+  free(b.command_line);
   return status;
 }
 
@@ -257,6 +499,6 @@ static const cli_command_t command = {
                "describes method and output.",
     .flags = CLI_FLAG_CONFIG | CLI_FLAG_CONFIG_OPTIONAL | CLI_FLAG_SET | CLI_FLAG_JSON | CLI_FLAG_QUIET |
              CLI_FLAG_VERBOSE,
-    .extra = bench_flags,
+    .extra = flags,
     .run = run};
 CLI_COMMAND(command)

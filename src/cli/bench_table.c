@@ -1,6 +1,5 @@
-/* The benchmark's document on a terminal, as far as it fits; the JSON, Markdown and HTML forms have the
- * rest. */
-#include "bench/text.h"
+/* The benchmark's document on a terminal, as far as it fits. The JSON, Markdown and HTML forms have the rest. */
+#include "bench/bench.h"
 #include "cli/bench.h"
 
 #include <math.h>
@@ -89,7 +88,73 @@ static void print_head(const layout_t *l) {
   cli_print("\n");
 }
 
-void bench_print_table(const json_t *d) {
+/* ---- the study ---- */
+
+static void print_rate(const json_t *side) {
+  double mean = ls_bench_number(side, "samples_per_s.mean"),
+         half =
+             (ls_bench_number(side, "samples_per_s.high") - ls_bench_number(side, "samples_per_s.low")) / 2;
+  char text[48] = "-";
+  if (isfinite(mean)) snprintf(text, sizeof text, "%.0f", mean);
+  if (isfinite(half)) snprintf(text + strlen(text), sizeof text - strlen(text), " +- %.0f", half);
+  cli_print(" %20s", text);
+}
+
+static void print_study_row(const json_t *row) {
+  const json_t *one = json_object_get(row, "one"), *two = json_object_get(row, "two");
+  cli_print("  %5.0f", ls_bench_number(row, "batch"));
+  print_rate(one);
+  print_rate(two);
+  double speedup = ls_bench_number(row, "speedup.value"), low = ls_bench_number(row, "speedup.low"),
+         study = ls_bench_number(row, "published.speedup");
+  if (!isfinite(speedup)) {
+    const json_t *failed = json_object_get(two, "failed");
+    cli_print("   not measured: %s\n", ls_bench_word(failed ? two : one, "failed"));
+    return;
+  }
+  cli_print("    %-22s %4.0f %%", ls_text_ratio(speedup, low, ls_bench_number(row, "speedup.high")).s,
+            50 * speedup);
+  double exposed = ls_bench_number(two, "exposed_comm_percent");
+  if (isfinite(exposed))
+    cli_print("  %4.0f %%", exposed);
+  else
+    cli_print("  %6s", "-");
+  if (isfinite(study))
+    cli_print("   %.0f, %.0f: %.2fx\n", ls_bench_number(row, "published.one_samples_per_s"),
+              ls_bench_number(row, "published.two_samples_per_s"), study);
+  else
+    cli_print("   -\n");
+}
+
+static void print_study(const json_t *document) {
+  const json_t *study = json_object_get(document, "study"), *table, *row, *conclusion, *finding;
+  size_t i, k;
+  const json_t *answer;
+  if (!study) return;
+  if (json_array_size(json_object_get(document, "crossovers")) > 0)
+    cli_print("\n  from which batch on more ranks pay\n");
+  json_array_foreach(json_object_get(document, "crossovers"), i, answer)
+      cli_print("  %s\n", ls_bench_word(answer, "text"));
+  json_array_foreach(json_object_get(study, "tables"), i, table) {
+    const char *peer = ls_bench_word(table, "peer_access");
+    cli_print("\n  %s%s%s\n  %5s %20s %20s   %-23s %6s  %6s   %s\n", ls_bench_word(table, "label"),
+              peer[0] ? ", peer access " : "", peer, "batch", "one, samples/s", "two, samples/s",
+              "speed-up (95 %)", "effic.", "comm.", "study, other hardware");
+    json_array_foreach(json_object_get(table, "rows"), k, row) print_study_row(row);
+  }
+  cli_print("\n  the study's conclusions on this machine\n");
+  json_array_foreach(json_object_get(study, "conclusions"), i, conclusion) {
+    cli_print("  %s\n", ls_bench_word(conclusion, "statement"));
+    json_array_foreach(json_object_get(conclusion, "findings"), k, finding) {
+      const char *peer = ls_bench_word(finding, "peer_access");
+      cli_print("    %s%s%-15s %s\n", peer[0] ? "peer " : "",
+                peer[0] ? (peer[1] == 'n' ? "on:  " : "off: ") : "", ls_bench_word(finding, "verdict"),
+                ls_bench_word(finding, "figures"));
+    }
+  }
+}
+
+void cli_bench_table(const json_t *d) {
   const json_t *variants = json_object_get(d, "variants"), *v;
   const layout_t l = layout_of(variants);
   size_t i;
@@ -116,4 +181,5 @@ void bench_print_table(const json_t *d) {
   }
   cli_print("  clock and heat limits: CPU %s, GPU %s\n", ls_bench_word(d, "limits.cpu"),
             ls_bench_word(d, "limits.gpu"));
+  print_study(d);
 }

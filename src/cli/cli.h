@@ -165,6 +165,8 @@ ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args);
 /* The environment that --env or else the variable chooses; NULL: none. */
 #define CLI_ENV_ENVIRONMENT "LOCKSTEP_ENV"
 const char *cli_config_env(const cli_args_t *args);
+/* Where the command line says that the configuration is; borrows from args. */
+ls_config_source_t cli_config_source(const cli_args_t *args);
 /* The configuration that the command line names, under the given assignments (an ls_config_load). */
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
                             ls_config_t **config);

@@ -90,14 +90,18 @@ const char *cli_config_env(const cli_args_t *args) {
   return args->env ? args->env : set && *set ? set : NULL;
 }
 
+ls_config_source_t cli_config_source(const cli_args_t *args) {
+  return (ls_config_source_t){.name = is_stdin(args->config) ? "stdin" : args->config,
+                              .text = args->config_text,
+                              .size_bytes = args->config_size,
+                              .data_root = args->data_root,
+                              .env = cli_config_env(args),
+                              .env_needed = args->env != NULL};
+}
+
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,
                             ls_config_t **config) {
-  const ls_config_source_t source = {.name = is_stdin(args->config) ? "stdin" : args->config,
-                                     .text = args->config_text,
-                                     .size_bytes = args->config_size,
-                                     .data_root = args->data_root,
-                                     .env = cli_config_env(args),
-                                     .env_needed = args->env != NULL};
+  const ls_config_source_t source = cli_config_source(args);
   return ls_config_read(ctx, &source, sets, set_count, config);
 }
 

@@ -1,7 +1,7 @@
 /* lockstep plan: which devices, strategy and options are fastest here, and at what price. Also strategy auto.
  */
 #include "cli/planner.h"
-#include "cli/list.h"
+#include "base/list.h"
 #include "cli/stop.h"
 
 #include "base/process.h"
@@ -324,10 +324,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   cli_planned_t planned;
   ls_plan_options_t options = {.devices_max = (int)args->ranks};
   const char *devices = args->extra[EXTRA_DEVICES];
-  cli_list_t list = {.count = 0};
+  ls_list_t list = {.count = 0};
   ls_status_t status = check_extras(ctx, args);
   if (status == LS_OK && devices)
-    status = cli_list_read(ctx, extras[EXTRA_DEVICES].name, devices, true, &list);
+    status = ls_list_read(ctx, extras[EXTRA_DEVICES].name, devices, true, &list);
   if (status != LS_OK) return status;
   options.budget_s = (double)args->whole[EXTRA_BUDGET] * 1e-3;
   options.no_crossover = args->extra[EXTRA_EMIT] || args->extra[EXTRA_NO_CROSSOVER];

@@ -1,5 +1,5 @@
 /* Reads lists of words or whole numbers. */
-#include "cli/list.h"
+#include "base/list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 
 static const long long number_max = 1000000000;
 
-ls_status_t cli_list_read(ls_ctx_t *ctx, const char *name, const char *text, bool numbers, cli_list_t *list) {
-  *list = (cli_list_t){.count = 0};
+ls_status_t ls_list_read(ls_ctx_t *ctx, const char *name, const char *text, bool numbers, ls_list_t *list) {
+  *list = (ls_list_t){.count = 0};
   for (const char *at = text;; at++) {
     size_t len = strcspn(at, ",");
-    if (list->count == CLI_LIST_MAX)
-      return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: more than %d entries", name, CLI_LIST_MAX);
-    if (len == 0 || len >= CLI_WORD_BYTES)
+    if (list->count == LS_LIST_MAX)
+      return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: more than %d entries", name, LS_LIST_MAX);
+    if (len == 0 || len >= LS_LIST_WORD_BYTES)
       return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: an entry of \"%s\" is %s", name, text,
                      len ? "too long" : "empty");
     char *word = list->word[list->count], *end;
