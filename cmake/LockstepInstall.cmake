@@ -41,6 +41,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/machines DESTINATION ${CMAKE_INSTALL_DAT
         FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/workloads DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
         FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/presets ${PROJECT_SOURCE_DIR}/share/templates
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/deploy DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
         PATTERN __pycache__ EXCLUDE)
@@ -48,7 +50,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DAT
         PATTERN workloads EXCLUDE)
 # A program that is not installed finds the same below its build folder.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/lockstep)
-foreach(folder machines examples/workloads tools)
+foreach(folder machines examples/workloads tools share/presets share/templates)
   get_filename_component(kind ${folder} NAME)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/share/lockstep/${kind} SYMBOLIC)
 endforeach()

@@ -15,6 +15,16 @@ function(ls_module name)
   set_property(GLOBAL PROPERTY LS_DEPS_${name} "${M_DEPS}")
 endfunction()
 
+# ls_embed(OUT ARRAY FILES NAMES): OUT, a C file with FILES, a list of NAME=PATH (LockstepEmbed.cmake).
+function(ls_embed out array files names)
+  string(REGEX REPLACE "[^;|=]*=" "" paths "${files}")
+  string(REPLACE "|" ";" paths "${paths}")
+  set(script ${PROJECT_SOURCE_DIR}/cmake/LockstepEmbed.cmake)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DARRAY=${array} "-DFILES=${files}" -DNAMES=${names} -P ${script}
+    DEPENDS ${paths} ${script} VERBATIM)
+endfunction()
+
 # ls_modules_closure(OUT name ...): the modules and everything below them.
 function(ls_modules_closure out)
   set(todo ${ARGN})

@@ -272,8 +272,8 @@ enum {
 
 static const cli_extra_t extras[] = {
     [EXTRA_EMIT] = {"--emit", "FORM",
-                    "Print what runs the choice: mpirun (a line), sbatch (a script for Slurm) or k8s (a Job "
-                    "for Kubernetes)."},
+                    "Print what runs the choice: mpirun (a line), sbatch (a script for Slurm), k8s (a Job "
+                    "for Kubernetes) or a template of your own, by its path."},
     [EXTRA_POLICY] = {"--policy", "RULE", "thresholds: also answer by the study's rules, for comparison."},
     [EXTRA_BUDGET] = {"--budget-ms", "N",
                       "Spend at most N ms on timing ops that the profile does not hold (default 6000).",

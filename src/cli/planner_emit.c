@@ -1,13 +1,17 @@
-/* plan --emit: what starts the choice elsewhere. With checkpoints the job is supervised, saves when it has to go, and
- * goes on when it comes back (docs/supervise.md); without, it starts from the beginning. */
+/* plan --emit: fills a job's template (share/templates, or the user's) with the choice. With checkpoints the job is
+ * supervised, saves when it has to go, and goes on when it comes back (docs/supervise.md); without, it starts from the
+ * beginning. */
 #include "cli/planner.h"
 
+#include "base/expand.h"
 #include "base/shell.h"
 
 #include <lockstep/version.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+extern const ls_embedded_t cli_templates[];
+extern const char *const cli_template_names[];
 
 typedef struct {
   const ls_candidate_t *c;
@@ -17,119 +21,104 @@ typedef struct {
   bool gpus, saves, more;   /* ranks than the plan's devices */
   int nodes, each;          /* how many, and the most ranks on one of them */
   bool even;                /* each has as many */
-  const ls_hosts_config_t *hosts;
-  const char *list, *agent; /* of mpirun */
+  const char *list, *agent; /* of mpirun; the list is "" without hosts */
 } job_t;
 
-static void print_prediction(const job_t *job) {
-  if (job->more)
-    cli_print("# not predicted: a plan is of the devices of one host, and these ranks are %d on %d\n",
-              job->c->devices, job->nodes);
-  else
-    cli_print("# predicted: %.1f us a step, 90 %% within %.1f to %.1f\n", job->c->step.ns * 1e-3,
-              job->c->step.low_ns * 1e-3, job->c->step.high_ns * 1e-3);
-  if (job->left_out) cli_print("# left out, and off here: %s, which only timing can price\n", job->left_out);
-  if (!job->saves)
-    cli_print("# train.checkpoint.dir is not set: nothing is saved, and a job that is ended begins again\n");
-}
-
-static void emit_mpirun(const job_t *job) {
-  if (job->hosts->count > 0) {
-    static const char *const names[] = {"OMPI_MCA_plm_rsh_agent=", " PRTE_MCA_plm_ssh_agent="};
-    for (int i = 0; i < LS_COUNT(names); i++) {
-      cli_print("%s", names[i]);
-      ls_shell_put(stdout, job->agent);
-    }
-    cli_print(" mpirun --bind-to none --host %s -np %d ", job->list, job->c->devices);
-  } else if (job->nodes > 1) {
-    cli_print("# hosts: a file of %d lines \"NAME slots=%d\"\nmpirun --bind-to none --hostfile hosts -np %d ",
-              job->nodes, job->each, job->c->devices);
-  } else if (job->c->devices > 1)
-    cli_print("mpirun --bind-to none -np %d ", job->c->devices);
-  cli_print("%s\n", job->line);
-}
-
-/* The supervisor starts the ranks by itself, within what the job was given. Needs bash: `wait` for a process that has
- * ended gives its code again. */
-static void emit_sbatch(const job_t *job) {
-  cli_print("#!/bin/bash\n#SBATCH --job-name=lockstep\n#SBATCH --nodes=%d\n#SBATCH --ntasks=%d\n#SBATCH "
-            "--cpus-per-task=%d\n",
-            job->nodes, job->c->devices, job->c->threads);
-  if (job->nodes > 1 && job->even) cli_print("#SBATCH --ntasks-per-node=%d\n", job->each);
-  if (job->gpus) cli_print("#SBATCH --gres=gpu:%d\n", job->each);
-  if (job->saves) cli_print("#SBATCH --requeue --signal=B:USR1@120\n#SBATCH --open-mode=append\n");
-  print_prediction(job);
-  if (!job->saves) {
-    cli_print("%s%s\n", job->c->devices > 1 ? "srun --mpi=pmix " : "", job->line);
-    return;
-  }
-  cli_print("%s --supervise --resume &\nrun=$!\ntrap 'kill -USR1 $run' USR1 TERM\n"
-            "while kill -0 $run 2>/dev/null; do wait $run; done # a signal ends wait\nwait $run; code=$?\n"
-            "case $code in\n0|%d|%d|%d|%d|%d) ;; # the end, a refusal, Ctrl-C\n"
-            "%d) scontrol requeue \"$SLURM_JOB_ID\" ;;\n"
-            "*) [ \"${SLURM_RESTART_COUNT:-0}\" -ge 3 ] || scontrol requeue \"$SLURM_JOB_ID\" ;; # the node, "
-            "perhaps\n"
-            "esac\nexit $code\n",
-            job->line, ls_status_exit_code(LS_ERR_ARGUMENT), ls_status_exit_code(LS_ERR_CONFIG),
-            ls_status_exit_code(LS_ERR_DATA), ls_status_exit_code(LS_ERR_MISMATCH),
-            ls_status_exit_code(LS_ERR_INTERRUPTED), LS_SUPERVISE_AGAIN);
-}
-
-static void print_word(const char *word, const char *before) {
+static void put_word(FILE *to, const char *word) {
   json_t *text = json_string(word);
   char *dumped = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
-  cli_print("%s%s", before, dumped ? dumped : "\"\"");
+  fprintf(to, ", %s", dumped ? dumped : "\"\"");
   free(dumped);
   json_decref(text);
 }
 
-/* A pod that was moved, or has saved and left, does not count as a failure; a refusal would come again. */
-static void print_policy(void) {
-  cli_print(
-      "  backoffLimit: 3\n  podFailurePolicy:\n    rules:\n"
-      "      - action: Ignore\n        onPodConditions: [{type: DisruptionTarget}]\n"
-      "      - action: Ignore\n        onExitCodes: {containerName: lockstep, operator: In, values: [%d]}\n"
-      "      - action: FailJob\n        onExitCodes: {containerName: lockstep, operator: In, values: [%d, "
-      "%d, %d, %d]}\n",
-      LS_SUPERVISE_AGAIN, ls_status_exit_code(LS_ERR_ARGUMENT), ls_status_exit_code(LS_ERR_CONFIG),
-      ls_status_exit_code(LS_ERR_DATA), ls_status_exit_code(LS_ERR_MISMATCH));
+static bool put_text(const job_t *job, const char *name, FILE *to) {
+  const struct {
+    const char *name, *text;
+  } rows[] = {{"command", job->line},
+              {"hosts", job->list},
+              {"left_out", job->left_out ? job->left_out : ""},
+              {"version", ls_version()}};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    if (strcmp(rows[i].name, name) == 0) {
+      fputs(rows[i].text, to);
+      return true;
+    }
+  if (strcmp(name, "agent") == 0)
+    ls_shell_put(to, job->agent);
+  else if (strcmp(name, "arguments") == 0)
+    for (int i = 1; job->words[i]; i++)
+      put_word(to, job->words[i]);
+  else
+    return false;
+  return true;
 }
 
-static void emit_k8s(const job_t *job) {
+/* Every placeholder of a template (docs/plan.md). */
+static bool put_value(void *data, const char *name, FILE *to) {
+  const job_t *job = data;
   const ls_candidate_t *c = job->c;
-  print_prediction(job);
-  cli_print("apiVersion: batch/v1\nkind: Job\nmetadata: {name: lockstep}\nspec:\n");
-  print_policy();
-  cli_print("  template:\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: 120\n"
-            "      shareProcessNamespace: true # what processes leave behind is reaped\n      containers:\n"
-            "        - name: lockstep\n          image: lockstep:%s # deploy/Containerfile\n          "
-            "workingDir: /work\n"
-            "          command: [\"lockstep\"",
-            ls_version());
-  for (int i = 1; job->words[i]; i++)
-    print_word(job->words[i], ", ");
-  cli_print("%s]\n", job->saves ? ", \"--supervise\", \"--resume\"" : "");
-  cli_print("          resources:\n            requests: {cpu: %d}\n", c->devices * c->threads);
-  if (job->gpus) cli_print("            limits: {nvidia.com/gpu: %d}\n", c->devices);
-  cli_print("          volumeMounts: [{name: work, mountPath: /work}, {name: shm, mountPath: /dev/shm}]\n"
-            "      volumes:\n        - {name: work, persistentVolumeClaim: {claimName: lockstep}}\n"
-            "        - {name: shm, emptyDir: {medium: Memory}} # through which ranks exchange\n");
+  const struct {
+    const char *name;
+    double value;
+    int digits;
+  } rows[] = {{"ranks", c->devices, 0},
+              {"threads", c->threads, 0},
+              {"processors", c->devices * c->threads, 0},
+              {"nodes", job->nodes, 0},
+              {"ranks_each", job->each, 0},
+              {"even", job->even, 0},
+              {"several_ranks", c->devices > 1, 0},
+              {"several_nodes", job->nodes > 1, 0},
+              {"gpus", job->gpus, 0},
+              {"saves", job->saves, 0},
+              {"predicted", !job->more, 0},
+              {"step_us", c->step.ns * 1e-3, 1},
+              {"step_low_us", c->step.low_ns * 1e-3, 1},
+              {"step_high_us", c->step.high_ns * 1e-3, 1},
+              {"exit_argument", ls_status_exit_code(LS_ERR_ARGUMENT), 0},
+              {"exit_config", ls_status_exit_code(LS_ERR_CONFIG), 0},
+              {"exit_data", ls_status_exit_code(LS_ERR_DATA), 0},
+              {"exit_mismatch", ls_status_exit_code(LS_ERR_MISMATCH), 0},
+              {"exit_interrupted", ls_status_exit_code(LS_ERR_INTERRUPTED), 0},
+              {"exit_again", LS_SUPERVISE_AGAIN, 0}};
+  for (int i = 0; i < LS_COUNT(rows); i++)
+    if (strcmp(rows[i].name, name) == 0) return fprintf(to, "%.*f", rows[i].digits, rows[i].value) > 0;
+  return put_text(job, name, to);
 }
 
-static const struct {
-  const char *name;
-  void (*emit)(const job_t *job);
-} forms[] = {{"mpirun", emit_mpirun}, {"sbatch", emit_sbatch}, {"k8s", emit_k8s}};
+/* A form is a template's name or path. */
+static ls_status_t find_template(ls_ctx_t *ctx, ls_arena_t *arena, const char *form, const char **file,
+                                 const char **text) {
+  char list[LS_NAMES_TEXT_BYTES];
+  ls_status_t status = ls_template_read(ctx, arena, cli_templates, NULL, form, file, text);
+  if (status != LS_ERR_NOT_FOUND || strpbrk(form, "/.")) return status;
+  return ls_fail(ctx, LS_ERR_ARGUMENT, "--emit takes one of %s, or the path of a template, not \"%s\"",
+                 ls_names_text(cli_template_names, list), form);
+}
 
 ls_status_t cli_planner_emit_check(ls_ctx_t *ctx, const char *form) {
-  const char *names[LS_COUNT(forms) + 1] = {NULL};
-  char list[LS_NAMES_TEXT_BYTES];
-  for (int i = 0; i < LS_COUNT(forms); i++) {
-    names[i] = forms[i].name;
-    if (strcmp(names[i], form) == 0) return LS_OK;
-  }
-  return ls_fail(ctx, LS_ERR_ARGUMENT, "--emit takes one of %s, not \"%s\"", ls_names_text(names, list),
-                 form);
+  const char *file, *text;
+  ls_arena_t arena;
+  ls_arena_init(&arena, ctx);
+  ls_status_t status = find_template(ctx, &arena, form, &file, &text);
+  ls_arena_release(&arena);
+  return status;
+}
+
+static ls_status_t print_job(ls_ctx_t *ctx, ls_arena_t *arena, const char *form, job_t *job) {
+  const char *file, *template;
+  char *text = NULL;
+  size_t size;
+  ls_status_t status = find_template(ctx, arena, form, &file, &template);
+  if (status != LS_OK) return status;
+  FILE *to = open_memstream(&text, &size);
+  if (!to) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for a job");
+  status = ls_expand(ctx, file, 1, template, put_value, job, to);
+  if (fclose(to) != 0 && status == LS_OK) status = ls_fail(ctx, LS_ERR_MEMORY, "out of memory for a job");
+  if (status == LS_OK) cli_print("%s", text);
+  free(text);
+  return status;
 }
 
 /* The fastest on as many devices as a plan has. */
@@ -150,11 +139,11 @@ static const char *why_single(const ls_plan_t *plan) {
 }
 
 /* On which nodes so many ranks run; those of a node without a name are as many as the devices here. */
-static void place(job_t *job, int here) {
+static void place(job_t *job, const ls_hosts_config_t *hosts, int here) {
   int left = job->c->devices, first = 0;
   job->even = true;
   for (job->nodes = 0; left > 0; job->nodes++) {
-    int most = job->nodes < job->hosts->count ? (int)job->hosts->host[job->nodes].slots : here;
+    int most = job->nodes < hosts->count ? (int)hosts->host[job->nodes].slots : here;
     if (most > left) most = left;
     if (job->nodes == 0) first = most;
     if (most > job->each) job->each = most;
@@ -185,8 +174,8 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
                .gpus = strcmp(plan->backend, "cuda") == 0,
                .saves = config->checkpoint.dir != NULL,
                .more = more,
-               .hosts = &parallel->hosts};
-  place(&job, here);
+               .list = ""};
+  place(&job, &parallel->hosts, here);
   if (job.nodes > 1 && !strcmp(form, "k8s"))
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "--emit k8s: a Job is a pod on one node, and these ranks need %d: give --devices what one "
@@ -196,11 +185,9 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
     own.sets[own.set_count++] = "parallel.hosts="; /* its own are those of the job, or mpirun's */
   job.words = cli_planner_words(&plan->arena, &own, planned, &c);
   job.line = cli_planner_command(&plan->arena, &own, planned, &c);
-  job.list = cli_hosts_list(&plan->arena, &parallel->hosts, c.devices);
+  if (parallel->hosts.count > 0) job.list = cli_hosts_list(&plan->arena, &parallel->hosts, c.devices);
   if (!job.words || !job.line || !job.list) return LS_ERR_MEMORY;
   ls_status_t status = cli_hosts_agent(ctx, &plan->arena, parallel, &job.agent);
   if (status != LS_OK) return status;
-  for (int i = 0; i < LS_COUNT(forms); i++)
-    if (strcmp(forms[i].name, form) == 0) forms[i].emit(&job);
-  return LS_OK;
+  return print_job(ctx, &plan->arena, form, &job);
 }

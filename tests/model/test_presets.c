@@ -3,6 +3,9 @@
 #include "graph/pass/pass.h"
 #include "parse.h"
 
+#include "base/file.h"
+#include <unistd.h>
+
 static const struct {
   const char *name;
   int64_t inputs, outputs, params;
@@ -305,6 +308,52 @@ static void a_depth_that_is_no_depth(void **state) {
   }
 }
 
+/* A preset in a file of the user: its sizes with the network of another, or a network of its own. */
+static void from_a_file(void **state) {
+  capture_t *c = *state;
+  static const struct {
+    const char *preset, *text;
+    int64_t params; /* 0: refused, as `said` */
+    const char *said;
+  } cases[] = {
+      {"own.yaml", "network: gpt2\nwidth: 128\ndepth: 4\nheads: 4\ncontext: 64\nvocabulary: 65\ndropout: 0\n",
+       809856, NULL},
+      {"./own.yaml", "width: 5\n---\ninput: [4]\nloss: mse\nlayers:\n  - dense: {units: ${width}}\n", 25,
+       NULL},
+      {"own.yaml", "width: 5\n", 0, "own.yaml: a preset has a line `---`"},
+      {"own.yaml", "wdth: 5\n---\n", 0, "own.yaml:1:1: unknown option `wdth`; did you mean `width`?"},
+      {"own.yaml", "network: gpt3\n", 0, "own.yaml: network: there is no preset `gpt3`"},
+      {"own.yaml", "network: resnet18\nblocks: residual\ndepth: 2\n", 0, "depth has 1 of the 4 numbers"},
+      {"own.yaml", "width: 5\n---\ninput: [4]\nlayers: [dense: {units: ${wdth}}]\n", 0,
+       "own.yaml:4: there is no value for the placeholder `wdth`"},
+      {"own.yaml", "width: 5\n---\nloss: mse\nlayers: [dense: {units: 3}]\n", 0, "model.input is missing"},
+      {"own.yaml", "width: 5\n---\ninput: [4]\nlayers:\n  - dense: {unit: 3}\n", 0, "own.yaml:5:"},
+      {"none.yaml", "", 0, "none.yaml: cannot be opened"},
+  };
+  char *folder = NULL;
+  assert_int_equal(ls_dir_temporary(c->ctx, "presets", &folder), LS_OK);
+  assert_int_equal(chdir(folder), 0);
+  for (int i = 0; i < LS_COUNT(cases); i++) {
+    char text[80];
+    parsed_t p;
+    ls_graph_t *graph;
+    assert_int_equal(ls_file_write(c->ctx, "own.yaml", cases[i].text, strlen(cases[i].text)), LS_OK);
+    snprintf(text, sizeof text, "model: {preset: %s}\n", cases[i].preset);
+    const ls_status_t status = parse_model(c, text, &p);
+    if ((status == LS_OK) != (cases[i].params > 0)) fail_msg("case %d: %s", i, c->text);
+    if (cases[i].said && !strstr(c->text, cases[i].said)) fail_msg("case %d: %s", i, c->text);
+    if (status == LS_OK) {
+      assert_int_equal(ls_model_build(c->ctx, &p.model, 2, true, &graph), LS_OK);
+      assert_int_equal(ls_graph_param_count(graph), cases[i].params);
+      ls_graph_destroy(graph);
+    }
+    release_model(&p);
+    capture_clear(c);
+  }
+  assert_int_equal(ls_dir_remove(c->ctx, folder), LS_OK);
+  ls_free(folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {TEST(sizes),
                                      TEST(few_casts_in_16_bits),
@@ -314,6 +363,7 @@ int main(void) {
                                      TEST(dropout_0_ends_stochastic_depth),
                                      TEST(sizes_that_do_not_fit),
                                      TEST(as_deep_as_layers_allow),
-                                     TEST(a_depth_that_is_no_depth)};
+                                     TEST(a_depth_that_is_no_depth),
+                                     TEST(from_a_file)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

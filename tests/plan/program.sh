@@ -114,6 +114,8 @@ if [ "$(nproc)" -ge 2 ]; then
   [ $got = 7 ] && grep -q 'a path of this program without spaces' "$work/err" || fail "--emit mpirun from a path with a space: exit code $got: $(cat "$work/err")"
   ! "$program" plan "$config" --emit k8s --set "$hosts" >"$work/out" 2>"$work/err" && grep -q 'a pod on one node, and these ranks need 3' "$work/err" || fail "--emit k8s over hosts: $(cat "$work/out" "$work/err")"
 fi
+printf '${?saves}saved\nrun ${ranks} $HOME\n' >"$work/own.in"
+[ "$("$program" plan "$config" --emit "$work/own.in" --devices 1)" = 'run 1 $HOME' ] || fail "--emit with a template of one's own"
 "$program" plan "$config" --emit slurm 2>"$work/err" && fail "--emit slurm was taken"
 grep -q "sbatch" "$work/err" || fail "--emit slurm: no remedy"
 # Memory was predicted with an assumed figure: what is not measured is not predicted.

@@ -1,7 +1,7 @@
 /* The model section: a preset, or the shape of one sample and a list of layers. All errors are reported at
  * once, each with its place. */
-#include "model/layer.h"
 #include "model/names.h"
+#include "model/presets.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -14,10 +14,9 @@
 static const ls_option_t model_rows[] = {
     LS_OPTION(ls_model_config_t, preset, .change = LS_CHANGE_IGNORED, .optional = true,
               .help = "mlp-medium, mlp-large, mlp-extreme, lstm, gru, encoder, gpt-char, gpt2, bert-small, "
-                      "bert-base, bert-small-mlm, bert-base-mlm, resnet18, resnet34, resnet50 or "
-                      "efficientnet-b0; replaces input and "
-                      "layers. The sizes below "
-                      "change it."),
+                      "bert-base, bert-small-mlm, bert-base-mlm, resnet18, resnet34, resnet50, "
+                      "efficientnet-b0, or the path of a preset's file, as ./mine.yaml (layers.md); replaces "
+                      "input and layers. The sizes below change it."),
     LS_OPTION(ls_model_config_t, width, .change = LS_CHANGE_IGNORED, .min = 0, .max = 1 << 20, .initial = "0",
               .help = "Of a preset: width of its layers; of resnet: of its first stage, which each later one "
                       "doubles; of efficientnet: a factor of all channels, 1 in b0, 1.1 in b2; 0: its own."),
@@ -93,6 +92,8 @@ static const ls_option_t model_rows[] = {
 };
 const ls_section_t ls_model_section = {"model", model_rows, LS_COUNT(model_rows),
                                        "The network: a preset, or input and layers; and its loss."};
+enum { SIZES_FIRST = 1, SIZES = 12 }; /* rows: width to dropout */
+const ls_section_t ls_model_sizes = {"model", model_rows + SIZES_FIRST, SIZES, "Sizes of a preset."};
 
 static bool is_given(const ls_doc_node_t *map, const char *key) {
   const ls_doc_node_t *node = ls_doc_get(map, key);
@@ -136,17 +137,15 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
                   fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
 }
 
-static const char *const size_names[] = {"width",     "depth",   "heads", "context", "vocabulary",
-                                         "features",  "classes", "image", "groups",  "group_width",
-                                         "separator", "dropout", NULL};
-
 /* Where the user wrote what a preset's document has: at its name, or at the only size that he changed, which is then the
  * cause of any error. */
 static ls_place_t preset_place(ls_arena_t *arena, const ls_doc_node_t *map, const char *preset) {
   const ls_doc_node_t *at = NULL;
   int given = 0;
-  for (int i = 0; size_names[i]; i++)
-    if (is_given(map, size_names[i]) && given++ == 0) at = ls_doc_get(map, size_names[i]);
+  for (int i = 0; i < SIZES; i++) {
+    const char *size = ls_model_sizes.rows[i].name;
+    if (is_given(map, size) && given++ == 0) at = ls_doc_get(map, size);
+  }
   ls_place_t place = given == 1 ? at->key_place : ls_doc_get(map, "preset")->place;
   place.about = ls_arena_printf(arena, "preset %s", preset);
   return place;
@@ -158,37 +157,41 @@ static void move_places(ls_doc_node_t *node, const ls_place_t *place) {
     move_places(child, place);
 }
 
-/* The preset's own document, whose errors are reported where the user wrote what they come from. */
+/* The preset's network. Errors of a shipped one are reported where the user wrote what they come from. */
 static ls_status_t read_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
-                               ls_model_config_t *model) {
+                               const ls_preset_t *preset, ls_model_config_t *model) {
   static const char *const nested[] = {"layers", NULL};
   ls_doc_t doc;
   ls_model_config_t own = {0};
-  const char *text = ls_preset_text(arena, model);
-  if (!text) return LS_ERR_MEMORY;
-  ls_status_t status = ls_doc_parse(ctx, model->preset, text, strlen(text), &doc);
+  char *text = NULL;
+  ls_status_t status = ls_preset_text(ctx, preset, model, &text);
+  if (status == LS_OK) status = ls_doc_parse(ctx, preset->file, text, strlen(text), &doc);
+  ls_free(text);
   if (status != LS_OK) return status;
   const ls_place_t place = preset_place(arena, map, model->preset);
-  move_places(doc.root, &place);
+  if (preset->shipped) move_places(doc.root, &place);
   status = ls_option_parse(ctx, arena, &ls_model_section, doc.root, nested, &own);
   model->input = own.input;
   if (!is_given(map, "loss")) model->loss = is_given(doc.root, "loss") ? own.loss : LS_LOSS_MSE;
+  if (status == LS_OK && !preset->shipped) status = check_input(ctx, doc.root, &model->input);
   if (status == LS_OK) status = ls_layers_parse(ctx, arena, ls_doc_get(doc.root, "layers"), true, model);
   ls_doc_release(&doc);
   return status;
 }
 
 /* Sizes that the preset, or a list of layers, does not have. */
-static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_model_config_t *model) {
+static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls_preset_t *preset,
+                               const ls_model_config_t *model) {
   ls_status_t status = LS_OK;
   char text[LS_LAYER_WHY_BYTES];
-  for (int i = 0; size_names[i]; i++) {
-    if (!is_given(map, size_names[i])) continue;
-    const char *why = model->preset ? ls_preset_refuses(model, size_names[i], text)
-                                    : "the layers below have their own sizes";
+  for (int i = 0; i < SIZES; i++) {
+    const char *size = ls_model_sizes.rows[i].name;
+    if (!is_given(map, size)) continue;
+    const char *why =
+        preset ? ls_preset_refuses(preset, model, size, text) : "the layers below have their own sizes";
     if (why)
-      status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, size_names[i])->key_place, "model.%s: %s %s",
-                          size_names[i], model->preset ? model->preset : "it changes a preset;", why);
+      status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, size)->key_place, "model.%s: %s %s", size,
+                          preset ? model->preset : "it changes a preset;", why);
   }
   return status;
 }
@@ -196,26 +199,18 @@ static ls_status_t check_sizes(ls_ctx_t *ctx, const ls_doc_node_t *map, const ls
 static ls_status_t parse_preset(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *map,
                                 ls_model_config_t *model) {
   static const char *const excluded[] = {"input", "layers"};
-  const ls_doc_node_t *preset = ls_doc_get(map, "preset");
+  const ls_doc_node_t *node = ls_doc_get(map, "preset");
   ls_status_t status = LS_OK;
   for (int i = 0; i < LS_COUNT(excluded); i++)
-    if (is_given(map, excluded[i])) {
-      const ls_doc_node_t *node = ls_doc_get(map, excluded[i]);
-      status = ls_fail_at(ctx, LS_ERR_CONFIG, &node->key_place,
+    if (is_given(map, excluded[i]))
+      status = ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, excluded[i])->key_place,
                           "model.%s cannot be combined with model.preset: `%s` has its own", excluded[i],
                           model->preset);
-    }
-  int known = 0;
-  while (ls_preset_names[known] && strcmp(ls_preset_names[known], model->preset) != 0)
-    known++;
-  if (ls_preset_names[known]) {
-    status = ls_worse(status, check_sizes(ctx, map, model));
-    return status == LS_OK ? read_preset(ctx, arena, map, model) : status;
-  }
-  char list[LS_NAMES_TEXT_BYTES], nearest[LS_NAMES_TEXT_BYTES];
-  return ls_fail_at(ctx, LS_ERR_CONFIG, &preset->place, "model.preset: `%.80s` is not one of %s%s",
-                    LS_SHOWN(model->preset), ls_names_text(ls_preset_names, list),
-                    ls_nearest_text("model.preset", model->preset, ls_preset_names, nearest));
+  const ls_preset_t *preset = NULL;
+  ls_status_t loaded = ls_preset_load(ctx, arena, node, &preset);
+  if (loaded == LS_OK) loaded = check_sizes(ctx, map, preset, model);
+  status = ls_worse(status, loaded);
+  return status == LS_OK ? read_preset(ctx, arena, map, preset, model) : status;
 }
 
 /* Options that would change nothing, because the loss or the samples are of another kind. */
@@ -253,7 +248,7 @@ ls_status_t ls_model_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
   if (model.preset)
     status = ls_worse(status, parse_preset(ctx, arena, map, &model));
   else if (!is_given(map, "preset"))
-    status = ls_worse(ls_worse(status, check_sizes(ctx, map, &model)),
+    status = ls_worse(ls_worse(status, check_sizes(ctx, map, NULL, &model)),
                       parse_own(ctx, arena, map, options, &model));
   if (status == LS_OK) status = check_use(ctx, map, &model);
   if (status == LS_OK) *out = model;
@@ -277,8 +272,8 @@ json_t *ls_model_json(const ls_model_config_t *model) {
   for (int i = 0; ok && i < model->layer_count; i++)
     ok = json_array_append_new(layers, layer_json(&model->layer[i])) == 0;
   ok = ok && json_object_set(object, "layers", layers) == 0 && json_object_del(object, "preset") == 0;
-  for (int i = 0; ok && size_names[i]; i++)
-    ok = json_object_del(object, size_names[i]) == 0;
+  for (int i = 0; ok && i < SIZES; i++)
+    ok = json_object_del(object, ls_model_sizes.rows[i].name) == 0;
   json_decref(layers);
   if (ok) return object;
   json_decref(object);

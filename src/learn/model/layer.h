@@ -91,12 +91,18 @@ ls_shape_t ls_model_rows(int64_t rows, ls_shape_t one);
 ls_status_t ls_layers_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *list, bool sized,
                             ls_model_config_t *model);
 
-/* presets.c: input, layers and perhaps the loss of model->preset, one of the names below, as a document: its sizes are
- * the model's where those are given. NULL: memory is short. */
-char *ls_preset_text(ls_arena_t *arena, const ls_model_config_t *model);
-/* What model->preset says against the `size` that the model gives it: "has no such size", or a text written to `why`; NULL:
+/* presets.c: a network by name or from a file. `node`: the option's value. Lives in the arena. Reports all errors. */
+typedef struct ls_preset ls_preset_t;
+ls_status_t ls_preset_load(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *node,
+                           const ls_preset_t **preset);
+/* Its input, layers and perhaps loss as a document, with the model's sizes where those are given. *text: ls_free. */
+ls_status_t ls_preset_text(ls_ctx_t *ctx, const ls_preset_t *preset, const ls_model_config_t *model,
+                           char **text);
+/* What the preset says against the `size` that the model gives it: "has no such size", or a text written to `why`; NULL:
  * nothing. */
-const char *ls_preset_refuses(const ls_model_config_t *model, const char *size, char why[LS_LAYER_WHY_BYTES]);
-extern const char *const ls_preset_names[]; /* NULL-terminated */
+const char *ls_preset_refuses(const ls_preset_t *preset, const ls_model_config_t *model, const char *size,
+                              char why[LS_LAYER_WHY_BYTES]);
+extern const char *const ls_preset_names[]; /* of the shipped ones, NULL-terminated */
+extern const ls_section_t ls_model_sizes;   /* the sizes that change a preset: rows of the model section */
 
 #endif

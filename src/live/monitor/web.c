@@ -188,13 +188,24 @@ static enum MHD_Result send_curves(ls_web_t *web, struct MHD_Connection *connect
   return ls_http_answer(connection, MHD_HTTP_OK, response, "application/json");
 }
 
+static const char *type_of(const char *name) {
+  static const char *const types[][2] = {{".html", "text/html; charset=utf-8"},
+                                         {".css", "text/css; charset=utf-8"},
+                                         {".js", "text/javascript; charset=utf-8"}};
+  const char *ending = strrchr(name, '.');
+  int i = 0;
+  while (i + 1 < LS_COUNT(types) && (!ending || strcmp(types[i][0], ending) != 0))
+    i++;
+  return types[i][1];
+}
+
 static enum MHD_Result send_file(struct MHD_Connection *connection, const char *name) {
-  for (const ls_web_file_t *f = ls_web_files; f->name; f++) {
+  for (const ls_embedded_t *f = ls_web_files; f->name; f++) {
     if (strcmp(f->name, *name ? name : "index.html") != 0) continue;
     struct MHD_Response *response =
         MHD_create_response_from_buffer(f->size_bytes, (void *)(uintptr_t)f->bytes, MHD_RESPMEM_PERSISTENT);
     add_rules(response);
-    return ls_http_answer(connection, MHD_HTTP_OK, response, f->type);
+    return ls_http_answer(connection, MHD_HTTP_OK, response, type_of(f->name));
   }
   return ls_http_refuse(connection, MHD_HTTP_NOT_FOUND, "there is no such file\n");
 }

@@ -4,17 +4,12 @@
 #ifndef LS_MONITOR_WEB_H
 #define LS_MONITOR_WEB_H
 
+#include "base/expand.h"
 #include "monitor/history.h"
 
 enum { LS_WEB_TOKEN_BYTES = 33 };
 
-/* A file that the build has put into the program (cmake/LockstepEmbed.cmake). */
-typedef struct {
-  const char *name, *type; /* name NULL: the end */
-  const unsigned char *bytes;
-  size_t size_bytes;
-} ls_web_file_t;
-extern const ls_web_file_t ls_web_files[];
+extern const ls_embedded_t ls_web_files[];
 
 /* Whether this build has a server. */
 extern const bool ls_web_here;
