@@ -117,15 +117,17 @@ static ls_status_t reduce_in_group(ls_schedule_t *s, const ls_lower_t *in, int b
   ls_schedule_collective(s, "grouped", ls_schedule_group(s, "pair", all, 2), LS_ALL_REDUCE, parts, parts);
   return s->status;
 }
-static ls_status_t lower_grouped(ls_ctx_t *of, const ls_lower_t *in, ls_program_t *program) {
-  static const ls_exchange_t exchange = {.ready = reduce_in_group};
-  return ls_lower_step(of, in, in->optim ? &exchange : NULL, program);
+static ls_status_t place_grouped(ls_ctx_t *of, const ls_lower_t *in, const ls_placement_t **placement) {
+  static const ls_placement_t grouped = {.ready = reduce_in_group};
+  (void)of;
+  if (in->optim) *placement = &grouped;
+  return LS_OK;
 }
 
 /* Ranks that were bound one after another waited for each other until the deadline. */
 static void ranks_with_groups_are_bound_together(void **state) {
   (void)state;
-  static const ls_strategy_t grouped = {.name = "grouped", .distributed = true, .lower = lower_grouped};
+  static const ls_strategy_t grouped = {.name = "grouped", .distributed = true, .place = place_grouped};
   assert_true(ls_strategy_register(&grouped));
   ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "grouped", .bucket_bytes = 1, .accumulate = 2};
   ls_config_t of = ls_plan_config(config, &c);
@@ -139,17 +141,17 @@ static void ranks_with_groups_are_bound_together(void **state) {
 
 /* Lowering fails on the ranks in `broken`, one bit each. */
 static int broken;
-static ls_status_t lower_broken(ls_ctx_t *of, const ls_lower_t *in, ls_program_t *program) {
+static ls_status_t place_broken(ls_ctx_t *of, const ls_lower_t *in, const ls_placement_t **placement) {
   if (broken >> in->rank & 1)
     return ls_fail(of, LS_ERR_UNSUPPORTED, "rank %d is broken on purpose", in->rank);
-  return lower_grouped(of, in, program);
+  return place_grouped(of, in, placement);
 }
 
 /* The others waited ten seconds for it, and a rank of a starved machine that came later than that was taken for one that
  * had failed. */
 static void nobody_waits_for_a_rank_that_failed(void **state) {
   (void)state;
-  static const ls_strategy_t row = {.name = "broken", .distributed = true, .lower = lower_broken};
+  static const ls_strategy_t row = {.name = "broken", .distributed = true, .place = place_broken};
   assert_true(ls_strategy_register(&row));
   ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "broken", .bucket_bytes = 1, .accumulate = 2};
   ls_config_t of = ls_plan_config(config, &c);

@@ -175,7 +175,7 @@ static void test_what_is_no_tree_is_refused(void **state) {
                      .accumulate = bad ? 2 : 3,
                      .input_slots = 1,
                      .options = {.bucket_bytes = 64, .reproducible = true}};
-    assert_int_equal(ls_strategy_ddp.lower(ctx, &in, &program), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_strategy_lower(ctx, &ls_strategy_ddp, &in, &program), LS_ERR_ARGUMENT);
     assert_int_equal(program.count, 0);
     assert_non_null(strstr(ls_ctx_error(ctx), "no tree"));
     ls_ctx_clear(ctx);

@@ -216,6 +216,16 @@ static bool has_none(const void *backend, const char *op, ls_dtype_t low) {
   return false;
 }
 
+/* The rows that were declared are all that the program uses. */
+static void check_declared(const worker_t *w, int rows) {
+  ls_fit_t fit;
+  ls_program_fit(&w->result->program, &fit);
+  const int64_t runs =
+      ls_fit_bytes(&fit, "inputs") + ls_fit_bytes(&fit, "activations") + ls_fit_bytes(&fit, "other");
+  assert_int_equal(w->table->count, rows);
+  assert_int_equal(ls_state_bytes(w->table), fit.device_total_bytes - runs);
+}
+
 static void lower_rank(worker_t *w, int rank) {
   const job_t *job = w->job;
   rank_result_t *result = w->result;
@@ -251,7 +261,11 @@ static void lower_rank(worker_t *w, int rank) {
                                .reproducible = job->reproducible,
                                .side_lane = job->side_lane,
                                .wire = job->wire}};
-  ls_status_t status = ls_strategy_find(job->strategy)->lower(w->ctx, &in, &result->program);
+  const ls_strategy_t *strategy = ls_strategy_find(job->strategy);
+  ls_status_t status = ls_strategy_declare(w->ctx, strategy, &in);
+  const int rows = w->table->count;
+  if (!status) status = ls_strategy_lower(w->ctx, strategy, &in, &result->program);
+  if (!status) check_declared(w, rows);
   if (!status) status = ls_program_check(&result->program);
   assert_string_equal(ls_ctx_error(w->ctx), "");
   assert_int_equal(status, LS_OK);

@@ -46,10 +46,14 @@ static int rule(const ls_program_t *p, int step, int m) {
   return ls_program_chain(p, step, m) + (m + 1 == p->micro_batches && step + 1 == p->period);
 }
 
+static ls_status_t place(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t **placement) {
+  (void)placement;
+  if (!in->optim || (!in->options.reproducible && in->options.wire == LS_F32)) return LS_OK;
+  return ls_fail(ctx, LS_ERR_UNSUPPORTED, "strategy local: ranks have parameters of their own, of f32");
+}
+
 static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
-  static const ls_exchange_t averaging = {.ready = nothing, .updated = average};
-  if (in->optim && (in->options.reproducible || in->options.wire != LS_F32))
-    return ls_fail(ctx, LS_ERR_UNSUPPORTED, "strategy local: ranks have parameters of their own, of f32");
+  static const ls_placement_t averaging = {.ready = nothing, .updated = average};
   ls_program_t p, other = {0};
   ls_status_t status = ls_lower_step(ctx, in, NULL, &p);
   if (status || !in->optim || in->world_size == 1) {
@@ -76,6 +80,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *prog
 static const ls_strategy_t strategy = {.name = TOY_LOCAL,
                                        .help = "ranks train apart, with an average now and then",
                                        .distributed = true,
+                                       .place = place,
                                        .lower = lower};
 
 __attribute__((constructor)) static void add(void) {

@@ -2,7 +2,7 @@
 #include "graph/ops/ops.h"
 #include "toy.h"
 
-ls_status_t toy_state_add(ls_schedule_t *s, int gradients) {
+ls_status_t toy_state_declare(const ls_lower_t *in) {
   const ls_state_row_t row = {.name = TOY_STATE,
                               .part = TOY_STATE,
                               .of_layout = true,
@@ -10,10 +10,12 @@ ls_status_t toy_state_add(ls_schedule_t *s, int gradients) {
                               .shape = {.dtype = LS_F32},
                               .life = LS_STATE_CARRIED,
                               .file = LS_STATE_OPTIMIZER};
-  int index;
-  ls_status_t status = ls_state_declare(s->state, &row, &index);
-  if (status != LS_OK) return s->status = status;
-  int sums = ls_schedule_tensor(s, TOY_STATE, s->tensors[gradients].shape, LS_REGION_STATE + index, 0);
+  return ls_state_declare(in->state, &row, NULL);
+}
+
+ls_status_t toy_state_add(ls_schedule_t *s, int gradients) {
+  const ls_region_t region = LS_REGION_STATE + ls_state_find(s->state, TOY_STATE);
+  int sums = ls_schedule_tensor(s, TOY_STATE, s->tensors[gradients].shape, region, 0);
   ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, TOY_STATE, &ls_op_accumulate, NULL, 1,
                  &gradients, 1, &sums);
   return s->status;

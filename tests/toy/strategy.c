@@ -41,20 +41,19 @@ static ls_status_t remember(ls_schedule_t *s, const ls_lower_t *in, int bucket, 
   return toy_state_add(s, gradients);
 }
 
-static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
-  static const ls_exchange_t plain = {.ready = exchange_all},
-                             remembering = {.ready = exchange_all, .collect = remember};
+static ls_status_t place(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t **placement) {
+  static const ls_placement_t plain = {.bucket_bytes = INT64_MAX, .ready = exchange_all},
+                              remembering = {.bucket_bytes = INT64_MAX,
+                                             .declare = toy_state_declare,
+                                             .ready = exchange_all,
+                                             .collect = remember};
   const toy_options_t *own = in->options.own;
-  ls_lower_t whole = *in;
-  if (in->optim && (in->options.reproducible || in->options.wire != LS_F32))
+  if (!in->optim) return LS_OK;
+  if (in->options.reproducible || in->options.wire != LS_F32)
     return ls_fail(ctx, LS_ERR_UNSUPPORTED,
                    "strategy toy: its sums belong to the number of ranks, and are f32");
-  whole.options.bucket_bytes = INT64_MAX;
-  return ls_lower_step(ctx, &whole,
-                       !in->optim              ? NULL
-                       : !own || own->remember ? &remembering
-                                               : &plain,
-                       program);
+  *placement = !own || own->remember ? &remembering : &plain;
+  return LS_OK;
 }
 
 static ls_status_t propose(const ls_proposal_t *proposal) {
@@ -72,7 +71,7 @@ static const ls_strategy_t strategy = {.name = TOY_STRATEGY,
                                        .section = &section,
                                        .own_bytes = sizeof(toy_options_t),
                                        .propose = propose,
-                                       .lower = lower};
+                                       .place = place};
 
 __attribute__((constructor)) static void add(void) {
   ls_strategy_register(&strategy);

@@ -11,7 +11,8 @@
 #define TOY_STATE     "toy sums"
 #define TOY_TRANSPORT "relay"
 
-/* state.c: adds `gradients` f32 (n), all that the optimizer reads, to what the row holds. */
+/* state.c: declares the row; adds `gradients` f32 (n), all that the optimizer reads, to its values. */
+ls_status_t toy_state_declare(const ls_lower_t *in);
 ls_status_t toy_state_add(ls_schedule_t *s, int gradients);
 
 #endif

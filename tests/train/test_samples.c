@@ -206,7 +206,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident, bo
                    .input_slots = 1,
                    .data_rows = resident ? SEQUENCES : 0,
                    .options = {.bucket_bytes = 64}};
-  if (ls_strategy_single.lower(ctx, &in, &program) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+  if (ls_strategy_lower(ctx, &ls_strategy_single, &in, &program) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
   assert_int_equal(ls_program_check(&program), LS_OK);
   assert_int_equal(ls_backend_cpu.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device), LS_OK);
   assert_int_equal(ls_backend_cpu.stream->create(device, LS_STREAM_INLINE, &stream), LS_OK);

@@ -306,25 +306,29 @@ void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_r
   add_groups(config, rule);
 }
 
-ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, int *rows) {
-  ls_state_row_t row = {.part = "optimizer",
-                        .of_layout = true,
-                        .trained = true,
-                        .life = LS_STATE_CARRIED,
-                        .file = LS_STATE_OPTIMIZER};
-  row.shape.dtype = LS_F32;
+ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table) {
+  const ls_state_row_t flat = {.part = "optimizer",
+                               .of_layout = true,
+                               .trained = true,
+                               .shape = {.dtype = LS_F32},
+                               .life = LS_STATE_CARRIED,
+                               .file = LS_STATE_OPTIMIZER};
+  ls_state_row_t row = flat;
   ls_status_t status = LS_OK;
   for (int k = 0; k < rule->slot_count && !status; k++) {
     row.name = rule->slot_name[k];
-    status = ls_state_declare(table, &row, &rows[k]);
+    status = ls_state_declare(table, &row, NULL);
   }
   row.name = LS_COUNTER_NAME;
   row.of_layout = row.trained = false;
   row.shape = LS_SHAPE(LS_F32, LS_COUNTER_COUNT);
-  if (!status) status = ls_state_declare(table, &row, &rows[rule->slot_count]);
-  if (status || rule->ema == 0) return status;
+  if (!status) status = ls_state_declare(table, &row, NULL);
+  row = flat;
   row.name = LS_OPTIM_EMA;
-  row.of_layout = row.trained = true;
-  row.shape = (ls_shape_t){.dtype = LS_F32};
-  return ls_state_declare(table, &row, &rows[rule->slot_count + 1]);
+  row.copies_parameters = true;
+  if (!status && rule->ema != 0) status = ls_state_declare(table, &row, NULL);
+  row = flat;
+  row.name = LS_MASK_NAME;
+  row.fill = ls_prune_fill;
+  return !status && rule->masks ? ls_state_declare(table, &row, NULL) : status;
 }

@@ -60,9 +60,8 @@ double ls_prune_at(const ls_prune_config_t *config, int64_t step);
 /* mask (count): 0 for the smallest `sparsity` of w, 1 for the others. Returns how many are 0. counts: scratch. Pure. */
 enum { LS_PRUNE_COUNTS = 1 << 16 };
 int64_t ls_prune_mask(int64_t count, double sparsity, const float *w, float *mask, int64_t *counts);
-/* Declares the row of masks, f32 like the trainable parameters, saved with the optimizer; all 1 in the beginning. */
-#define LS_MASK_NAME "mask"
-ls_status_t ls_prune_declare(ls_state_table_t *table, int *index);
+/* The initial value of the row of masks: 1 for every parameter. */
+void ls_prune_fill(const ls_state_row_t *row, const ls_layout_t *layout, uint64_t seed, void *whole);
 
 /* Learning rate of step `step` (0-based) of `total_steps`. */
 float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
@@ -92,11 +91,11 @@ typedef struct {
 /* The ops to append for this configuration. clip_norm 0 = no clipping. */
 void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule);
 
-/* Declares the optimizer's rows: one per slot, in order, then "counter" f32 (16), which step_control carries
- * from step to step. Writes their indices, slot_count + 1, to `rows`. With a mean of the parameters then LS_OPTIM_EMA,
- * whose index is the next. */
+/* Declares the optimizer's rows: one per slot; the counter, f32 (16), which step_control carries from step to step; with
+ * ema the mean of the parameters; with masks the row of masks. */
 #define LS_OPTIM_EMA "ema"
-ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, int *rows);
+#define LS_MASK_NAME "mask"
+ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table);
 
 /* sumsq: (x f32 (k)) -> partial f32 (1): the sum of squares, accumulated in f64 (wide enough on CUDA). */
 extern const ls_op_t ls_op_sumsq;

@@ -94,21 +94,9 @@ int64_t ls_prune_mask(int64_t count, double sparsity, const float *w, float *mas
   return pruned;
 }
 
-static void fill_ones(const ls_state_row_t *row, const ls_layout_t *layout, uint64_t seed, void *whole) {
+void ls_prune_fill(const ls_state_row_t *row, const ls_layout_t *layout, uint64_t seed, void *whole) {
   (void)row, (void)seed;
   for (int e = 0; e < layout->trained_count; e++)
     for (int64_t i = 0; i < layout->entry[e].count; i++)
       ((float *)whole)[layout->entry[e].offset + i] = 1;
-}
-
-ls_status_t ls_prune_declare(ls_state_table_t *table, int *index) {
-  const ls_state_row_t row = {.name = LS_MASK_NAME,
-                              .part = "optimizer",
-                              .of_layout = true,
-                              .trained = true,
-                              .shape = {.dtype = LS_F32},
-                              .life = LS_STATE_CARRIED,
-                              .file = LS_STATE_OPTIMIZER,
-                              .fill = fill_ones};
-  return ls_state_declare(table, &row, index);
 }

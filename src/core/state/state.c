@@ -93,11 +93,26 @@ static ls_status_t fill_row(ls_state_t *s, int i, ls_stream_t *stream, uint64_t 
   return status;
 }
 
+ls_status_t ls_state_copy_parameters(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns) {
+  const ls_stream_ops_t *ops = state->device->backend->stream;
+  ls_status_t status = LS_OK;
+  int copies = 0;
+  for (int i = 0; i < state->count && !status; i++) {
+    const ls_state_row_t *row = &state->table->row[i];
+    if (!row->copies_parameters || !state->data[i]) continue;
+    status = ops->copy(stream, state->data[i], state->data[LS_STATE_PARAMETERS], ls_state_row_bytes(row));
+    copies++;
+  }
+  if (copies == 0) return LS_OK;
+  ls_state_changed(state);
+  return status ? status : ops->sync(stream, deadline_ns);
+}
+
 ls_status_t ls_state_fill(ls_state_t *state, ls_stream_t *stream, uint64_t seed, int64_t deadline_ns) {
   ls_status_t status = LS_OK;
   for (int i = 0; i < state->count && !status; i++)
     if (state->table->row[i].fill && state->data[i]) status = fill_row(state, i, stream, seed, deadline_ns);
-  return status;
+  return status ? status : ls_state_copy_parameters(state, stream, deadline_ns);
 }
 
 ls_status_t ls_state_refill(ls_state_t *state, ls_stream_t *stream, uint64_t seed, int64_t deadline_ns) {
@@ -105,7 +120,7 @@ ls_status_t ls_state_refill(ls_state_t *state, ls_stream_t *stream, uint64_t see
   for (int i = 0; i < state->count && !status; i++)
     if (state->table->row[i].life == LS_STATE_CARRIED && state->data[i])
       status = fill_row(state, i, stream, seed, deadline_ns);
-  return status;
+  return status ? status : ls_state_copy_parameters(state, stream, deadline_ns);
 }
 
 static ls_status_t move(ls_state_t *s, ls_stream_t *stream, bool back, int64_t deadline_ns) {

@@ -1,8 +1,8 @@
 /* The state of a run: every buffer that outlives a step is one row of a table. The module that needs a kind
  * of state declares its row: the graph its parameters, the optimizer its moments, a strategy the buffers of
  * its exchange, the data section its tables. Allocation, filling, the memory report, saving, loading, hashing
- * and the proof of a schedule iterate rows. No other code knows a kind of state by name, and a new kind is
- * one more row.
+ * and the proof of a schedule iterate rows. Only the module that declares a row knows its name, and a new kind of
+ * state is one more row.
  *
  * The table describes the rows; a state (ls_state_t) is the memory of one rank for them. */
 #ifndef LS_STATE_STATE_H
@@ -49,6 +49,7 @@ struct ls_state_row {
   const ls_range_t *range; /* SHARDED: the ranges that this rank holds, ascending, packed in this order */
   int range_count;
   ls_state_file_t file;
+  bool copies_parameters; /* begins with the parameters' values: a row that is `trained` */
   /* Writes the initial values of the whole to host memory that is zero. NULL: zeros. */
   void (*fill)(const ls_state_row_t *row, const ls_layout_t *layout, uint64_t seed, void *whole);
 };
@@ -62,20 +63,22 @@ typedef struct {
   int count, capacity;
 } ls_state_table_t;
 
-/* A table with the row "parameters" of the graph; without a graph (NULL) an empty table. */
+/* A table whose first row holds the graph's parameters and states; without a graph (NULL) an empty table. */
+enum { LS_STATE_PARAMETERS = 0 };
 ls_status_t ls_state_table_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_state_table_t **table);
 /* A schedule keeps the table from which it was made; the last holder's release destroys it. NULL is
  * allowed. */
 ls_state_table_t *ls_state_table_hold(ls_state_table_t *table);
 void ls_state_table_release(ls_state_table_t *table);
 
-/* The index of the row with that name; the row is appended if there is none. Names and ranges are copied.
+/* Appends the row unless there is one of that name. Names and ranges are copied. *index: its index; NULL is allowed.
  * LS_ERR_INTERNAL if a row of that name differs. Declare rows before the state is created. */
 ls_status_t ls_state_declare(ls_state_table_t *table, const ls_state_row_t *row, int *index);
 int ls_state_find(const ls_state_table_t *table, const char *name); /* -1 = none */
-/* On this rank. */
-int64_t ls_state_row_count(const ls_state_row_t *row); /* elements */
+/* On this rank: elements and bytes of a row, bytes of all rows. */
+int64_t ls_state_row_count(const ls_state_row_t *row);
 size_t ls_state_row_bytes(const ls_state_row_t *row);
+size_t ls_state_bytes(const ls_state_table_t *table);
 
 /* The memory of one rank. */
 typedef struct {
@@ -91,10 +94,12 @@ typedef struct {
 ls_status_t ls_state_create(ls_ctx_t *ctx, ls_state_table_t *table, ls_device_t *device, bool staging,
                             ls_state_t **state);
 void ls_state_destroy(ls_state_t *state); /* NULL is allowed */
-/* Writes the initial values of all rows. Local; a pure function of table and seed. */
+/* Writes the initial values of all rows. Local. The values are a pure function of table and seed. */
 ls_status_t ls_state_fill(ls_state_t *state, ls_stream_t *stream, uint64_t seed, int64_t deadline_ns);
 /* The same for a state that has taken steps: rows that steps change begin again, constant rows stay. */
 ls_status_t ls_state_refill(ls_state_t *state, ls_stream_t *stream, uint64_t seed, int64_t deadline_ns);
+/* Gives the rows that copy the parameters their values of now. Local. Part of fill and refill. */
+ls_status_t ls_state_copy_parameters(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
 /* Copies saved rows to host memory (state->host), and back. Local. Needs staging. */
 ls_status_t ls_state_pull(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
 ls_status_t ls_state_push(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);

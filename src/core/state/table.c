@@ -17,10 +17,9 @@ static ls_status_t declare_graph(ls_state_table_t *t, const ls_graph_t *graph) {
                                      .life = LS_STATE_CARRIED,
                                      .file = LS_STATE_MODEL,
                                      .fill = fill_parameters};
-  int index;
   if (!graph) return LS_OK;
   ls_status_t status = ls_layout_create(t->ctx, graph, &t->layout);
-  return status ? status : ls_state_declare(t, &parameters, &index);
+  return status ? status : ls_state_declare(t, &parameters, NULL);
 }
 
 ls_status_t ls_state_table_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_state_table_t **table) {
@@ -61,6 +60,7 @@ static bool same_row(const ls_state_row_t *a, const ls_state_row_t *b) {
   return strcmp(a->part, b->part) == 0 && a->of_layout == b->of_layout && a->trained == b->trained &&
          ls_shape_equal(&a->shape, &b->shape) && a->life == b->life && a->owner == b->owner &&
          a->range_count == b->range_count && a->file == b->file &&
+         a->copies_parameters == b->copies_parameters &&
          (a->range_count == 0 || memcmp(a->range, b->range, (size_t)a->range_count * sizeof *a->range) == 0);
 }
 
@@ -113,7 +113,7 @@ ls_status_t ls_state_declare(ls_state_table_t *table, const ls_state_row_t *row,
   } else if (!same_row(&table->row[found], &whole)) {
     return ls_fail(table->ctx, LS_ERR_INTERNAL, "state: '%s' is declared twice, differently", row->name);
   }
-  *index = found;
+  if (index) *index = found;
   return LS_OK;
 }
 
@@ -127,4 +127,11 @@ int64_t ls_state_row_count(const ls_state_row_t *row) {
 
 size_t ls_state_row_bytes(const ls_state_row_t *row) {
   return (size_t)ls_state_row_count(row) * ls_dtype_bytes(row->shape.dtype);
+}
+
+size_t ls_state_bytes(const ls_state_table_t *table) {
+  size_t sum = 0;
+  for (int i = 0; i < table->count; i++)
+    sum += ls_state_row_bytes(&table->row[i]);
+  return sum;
 }

@@ -25,7 +25,8 @@ static int ready_of(const ls_graph_t *graph, const char *param) {
   return id < 0 ? -1 : producer_of(graph, graph->tensors[id].grad);
 }
 
-ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count) {
+ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, int64_t bucket_bytes,
+                            ls_bucket_t **buckets, int *count) {
   const ls_layout_t *layout = in->state->layout;
   ls_bucket_t *list = ls_arena_array(arena, (size_t)layout->count + 1, sizeof(*list));
   if (!list) return LS_ERR_MEMORY;
@@ -37,7 +38,7 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t
     bool last = i + 1 == layout->trained_count;
     now.end = last ? layout->trained : layout->entry[i + 1].offset;
     now.ready_node = later(now.ready_node, ready_of(in->graph, layout->entry[i].name));
-    if (last || (now.end - now.begin) * (int64_t)sizeof(float) >= in->options.bucket_bytes) {
+    if (last || (now.end - now.begin) * (int64_t)sizeof(float) >= bucket_bytes) {
       list[n++] = now;
       now = (ls_bucket_t){.begin = now.end, .end = now.end, .ready_node = -1};
     }

@@ -10,31 +10,17 @@ bool ls_lowering_gathered(const ls_lowering_t *l, const ls_graph_tensor_t *t) {
   return l->in->data_rows > 0 && (!strcmp(t->name, LS_NAME_X) || !strcmp(t->name, LS_NAME_TARGET));
 }
 
-static const ls_graph_tensor_t *find_input(const ls_lowering_t *l, const char *name) {
-  ls_tensor_id_t id = ls_graph_find(l->in->graph, name);
-  const ls_graph_tensor_t *t = id < 0 ? NULL : &l->in->graph->tensors[id];
-  return t && t->role == LS_ROLE_INPUT && t->shape.rank > 0 ? t : NULL;
-}
-
-static int table(ls_lowering_t *l, const char *name, ls_shape_t shape) {
-  const ls_state_row_t row = {.name = name, .part = "data", .shape = shape, .life = LS_STATE_CONSTANT};
-  return ls_schedule_tensor(l->s, name, shape, ls_lowering_row(l, &row), 0);
-}
-
-ls_status_t ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes) {
-  const ls_graph_tensor_t *x = find_input(l, LS_NAME_X), *target = find_input(l, LS_NAME_TARGET);
-  if (!x || !target || x->shape.dim[0] != target->shape.dim[0] || l->in->data_rows > INT32_MAX)
-    return ls_fail(
-        l->s->ctx, LS_ERR_ARGUMENT,
-        "lower: a graph without inputs '%s' and '%s' of as many rows, or a table of %lld rows, cannot "
-        "have its data on the device",
-        LS_NAME_X, LS_NAME_TARGET, (long long)l->in->data_rows);
-  ls_shape_t features = x->shape, targets = target->shape, rows = LS_SHAPE(LS_I32, x->shape.dim[0]);
-  features.dim[0] = targets.dim[0] = l->in->data_rows;
-  l->table[0] = table(l, LS_NAME_FEATURES, features);
-  l->table[1] = table(l, LS_NAME_TARGETS, targets);
-  l->rows = ls_lowering_put(l, LS_NAME_ROWS, rows, LS_REGION_INPUT, offset_bytes);
-  return l->s->status;
+void ls_lowering_tables(ls_lowering_t *l, size_t *offset_bytes) {
+  static const char *const names[] = {LS_NAME_FEATURES, LS_NAME_TARGETS};
+  const ls_graph_tensor_t *x = &l->in->graph->tensors[ls_graph_find(l->in->graph, LS_NAME_X)];
+  for (int i = 0; i < LS_COUNT(names); i++) {
+    const ls_region_t region = ls_lowering_row(l, names[i]);
+    if (l->s->status) return;
+    l->table[i] =
+        ls_schedule_tensor(l->s, names[i], l->in->state->row[region - LS_REGION_STATE].shape, region, 0);
+  }
+  l->rows =
+      ls_lowering_put(l, LS_NAME_ROWS, LS_SHAPE(LS_I32, x->shape.dim[0]), LS_REGION_INPUT, offset_bytes);
 }
 
 void ls_lowering_gather(ls_lowering_t *l) {

@@ -34,8 +34,8 @@ static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   for (; l->last && l->complete < l->bucket_count && !status; l->complete++) {
     int b = l->bucket_order[l->complete];
     if (l->bucket[b].ready_node != node) break;
-    if (l->exchange)
-      status = l->exchange->ready(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
+    if (l->placement)
+      status = l->placement->ready(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
     else if (!l->in->options.reproducible)
       ls_lowering_sumsq(l, node < l->last_compute ? LS_LANE_SIDE : LS_LANE_COMPUTE, b);
   }
@@ -59,17 +59,17 @@ static ls_status_t emit_graph(ls_lowering_t *l) {
 /* After the backward pass: it need not wait for what is collected. */
 static ls_status_t finish_buckets(ls_lowering_t *l) {
   ls_status_t status = LS_OK;
-  bool summed = !l->exchange && !l->in->options.reproducible;
+  bool summed = !l->placement && !l->in->options.reproducible;
   for (int b = 0; b < l->bucket_count && !summed && !status; b++) {
-    if (l->exchange && l->exchange->collect)
-      status = l->exchange->collect(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
+    if (l->placement && l->placement->collect)
+      status = l->placement->collect(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
     ls_lowering_sumsq(l, LS_LANE_COMPUTE, b);
   }
   return status;
 }
 
 static ls_status_t emit_member(ls_lowering_t *l) {
-  ls_status_t status = ls_lowering_declare(l);
+  ls_status_t status = ls_lowering_places(l);
   if (!status) status = ls_lowering_lanes(l);
   if (!status) status = emit_graph(l);
   if (status || !l->last) return status;
@@ -102,7 +102,9 @@ static ls_status_t prepare(ls_lowering_t *l) {
     l->destination[id].tensor = -1;
   }
   if (!l->in->optim) return LS_OK;
-  ls_status_t status = ls_buckets_make(&l->work, l->in, &l->bucket, &l->bucket_count);
+  const int64_t own = l->placement ? l->placement->bucket_bytes : 0;
+  const int64_t bytes = own > 0 ? own : l->in->options.bucket_bytes;
+  ls_status_t status = ls_buckets_make(&l->work, l->in, bytes, &l->bucket, &l->bucket_count);
   if (status) return status;
   l->bucket_tensor = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
   l->bucket_parts = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
@@ -114,75 +116,23 @@ static ls_status_t prepare(ls_lowering_t *l) {
   return LS_OK;
 }
 
-static bool power_of_two(int n) {
-  return n > 0 && n <= LS_TREE_PARTS_MAX && !(n & (n - 1));
-}
-
-/* Whether every rank changes the graph's states alike: they are replicated. What a rank computes from its own samples
- * differs until it has been summed over the ranks. */
-static ls_status_t check_states(ls_ctx_t *ctx, const ls_lower_t *in) {
-  const ls_graph_t *graph = in->graph;
-  const char *name = NULL;
-  bool *own = ls_alloc_array(ctx, (size_t)graph->tensor_count + 1, sizeof *own);
-  if (!own) return LS_ERR_MEMORY;
-  for (int id = 0; id < graph->tensor_count; id++)
-    own[id] = graph->tensors[id].role == LS_ROLE_INPUT;
-  for (int n = 0; n < graph->node_count; n++) {
-    const ls_graph_node_t *node = &graph->nodes[n];
-    bool any = false;
-    for (int i = 0; i < node->in_count; i++)
-      any |= own[node->in[i]];
-    for (int i = 0; i < node->out_count; i++) {
-      int of = graph->tensors[node->out[i]].alias_of;
-      own[node->out[i]] = any && node->op != &ls_op_sum_ranks;
-      if (own[node->out[i]] && of >= 0 && graph->tensors[of].role == LS_ROLE_STATE)
-        name = graph->tensors[of].name;
-    }
-  }
-  ls_free(own);
-  if (!name) return LS_OK;
-  return ls_fail(
-      ctx, LS_ERR_UNSUPPORTED,
-      "lower: each of %d ranks would change the state '%s' from its own samples alone; use one rank",
-      in->world_size, name);
-}
-
-static bool sums_ranks(const ls_graph_t *graph) {
-  for (int n = 0; n < graph->node_count; n++)
-    if (graph->nodes[n].op == &ls_op_sum_ranks) return true;
-  return false;
-}
-
-static ls_status_t check_request(ls_ctx_t *ctx, const ls_lower_t *in) {
-  if (in->graph->status) return in->graph->status;
-  if (in->accumulate < 1 || in->options.bucket_bytes < 1)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d micro-batches, buckets of %lld bytes", in->accumulate,
-                   (long long)in->options.bucket_bytes);
-  if (!in->optim && in->accumulate > 1)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: an evaluation is one micro-batch, not %d", in->accumulate);
-  if (in->optim && in->options.reproducible &&
-      (!power_of_two(in->accumulate) || !power_of_two(in->world_size)))
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d shards on each of %d ranks are no tree", in->accumulate,
-                   in->world_size);
-  if (in->optim && !in->state->layout->trained_count)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
-  if (in->optim && in->options.reproducible && sums_ranks(in->graph))
-    return ls_fail(
-        ctx, LS_ERR_UNSUPPORTED,
-        "lower: statistics over all ranks (batch_norm) are of other samples at another number of ranks; a "
-        "reproducible step cannot have them. Use layer_norm, or parallel.reproducible: false");
-  return in->optim && in->world_size > 1 ? check_states(ctx, in) : LS_OK;
+int ls_lowering_levels(const ls_lower_t *in) {
+  return in->optim && in->options.reproducible && in->accumulate > 0 ? __builtin_ctz((unsigned)in->accumulate)
+                                                                     : 0;
 }
 
 /* Member k of a step that has `count`. */
-static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange, int k,
+static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement, int k,
                                 int count, bool tree, ls_schedule_t **schedule) {
+  const bool gathers = placement && placement->gathers;
   ls_lowering_t l = {.in = in,
                      .layout = in->state->layout,
-                     .exchange = exchange,
+                     .placement = placement,
                      .adds = tree || k == 0 ? k : 1,
                      .last = k + 1 == count,
-                     .levels = tree ? count - 1 : 0};
+                     .levels = tree ? count - 1 : 0,
+                     .parts = gathers ? in->world_size : 1,
+                     .part = gathers ? in->rank : 0};
   ls_status_t status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);
   if (status) return status;
   l.s->lanes_are_threads = !in->copies;
@@ -204,18 +154,17 @@ static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_ex
   return LS_OK;
 }
 
-ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange,
+ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement,
                           ls_program_t *program) {
   enum { CHAIN_MEMBERS = 3 };
-  ls_status_t status = check_request(ctx, in);
-  if (status) return status;
-  bool tree = in->optim && in->options.reproducible;
-  int count = in->accumulate < CHAIN_MEMBERS ? in->accumulate : CHAIN_MEMBERS;
-  if (tree) count = 1 + __builtin_ctz((unsigned)in->accumulate);
+  ls_status_t status = LS_OK;
+  const bool tree = in->optim && in->options.reproducible;
+  const int chain = in->accumulate < CHAIN_MEMBERS ? in->accumulate : CHAIN_MEMBERS,
+            count = tree ? 1 + ls_lowering_levels(in) : chain;
   ls_program_t p = {
       .micro_batches = in->accumulate, .period = 1, .rule = tree ? ls_program_tree : ls_program_chain};
   for (int k = 0; k < count && !status; k++) {
-    status = lower_member(ctx, in, exchange, k, count, tree, &p.member[k]);
+    status = lower_member(ctx, in, placement, k, count, tree, &p.member[k]);
     p.count += !status;
   }
   if (!status) status = ls_program_finish(&p);

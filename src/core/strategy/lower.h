@@ -16,8 +16,6 @@
 
 #include "strategy/strategy.h"
 
-typedef struct ls_lowering ls_lowering_t;
-
 /* A contiguous range of the flat gradient buffer, and the position in the node order after which it is
  * complete. */
 typedef struct {
@@ -27,7 +25,8 @@ typedef struct {
 
 /* Greedy from the front of the layout: whole parameters, at least bucket_bytes each but the last. The first
  * bucket includes the head. Owned by the arena. */
-ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, ls_bucket_t **buckets, int *count);
+ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, int64_t bucket_bytes,
+                            ls_bucket_t **buckets, int *count);
 
 /* Proposes the configured options with other bucket sizes, everything at once first. For strategies that
  * exchange bucket by bucket. */
@@ -38,22 +37,29 @@ ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
  * filled. */
 typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
                                         int gradients);
-typedef struct {
-  bool gathers;
+/* What a strategy adds to the step that all strategies share. */
+struct ls_placement {
+  int64_t bucket_bytes; /* in place of the options'; 0: theirs */
+  bool gathers;         /* every rank's gradients have a place of their own, for `ready` to gather */
+  /* Declares rows of its own. NULL: it has none. */
+  ls_status_t (*declare)(const ls_lower_t *in);
   /* Called in the member that ends the step, after the node that completes the bucket; emits e.g. its
    * all-reduce. */
   ls_bucket_hook_t ready;
   /* Called after the backward pass, before anything reads the bucket, so that compute need not wait earlier.
    * NULL unless the exchange gathers; then it must compute `gradients`. */
   ls_bucket_hook_t collect;
-  /* Called behind the update of `parameters` f32, all trainable ones; emits e.g. their average. NULL: nothing. */
+  /* Called after the update of `parameters` f32, all trainable ones; emits e.g. their average. NULL: nothing. */
   ls_status_t (*updated)(ls_schedule_t *s, const ls_lower_t *in, int parameters);
-} ls_exchange_t;
+};
 
-/* The whole step: a member begins the sum of micro-batches, others add to it (program.h's rules); the one that
- * ends the step has buckets (`exchange` NULL: gradients stay as they are), sums of squares per bucket, control,
- * update, copies. Training and evaluation. *program is written after LS_OK. */
-ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_exchange_t *exchange,
+/* Declares the rows of the shared step, then the placement's, then the optimizer's. Refuses a request that cannot be
+ * lowered. placement NULL: gradients stay as they are. */
+ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement);
+/* The whole step, training or evaluation, when its rows are declared: a member begins the sum of micro-batches, others
+ * add to it (program.h's rules); the one that ends the step has buckets, sums of squares per bucket, control, update,
+ * copies. *program is written after LS_OK. */
+ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement,
                           ls_program_t *program);
 
 #endif

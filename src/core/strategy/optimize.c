@@ -37,18 +37,13 @@ void ls_lowering_copy_out(ls_lowering_t *l) {
 }
 
 int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape) {
-  int row[LS_OPTIM_SLOT_MAX + 2];
   if (!l->in->optim)
     l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: a graph with a loss scale is not trained");
-  else if (!l->s->status)
-    l->s->status = ls_optim_declare(l->in->optim, l->in->state, row);
-  if (l->s->status) return -1;
-  return ls_schedule_tensor(l->s, LS_COUNTER_NAME, *shape, LS_REGION_STATE + row[l->in->optim->slot_count],
-                            0);
+  return ls_schedule_tensor(l->s, LS_COUNTER_NAME, *shape, ls_lowering_row(l, LS_COUNTER_NAME), 0);
 }
 
 /* The update of a group's range. A group without parameters, or a layout that has none (0), has no task. */
-static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end, const int *row) {
+static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end) {
   const ls_optim_rule_t *optim = l->in->optim;
   const ls_attrs_t rate = {.f = {optim->group[group].rate}};
   int ctrl = l->ctrl;
@@ -62,17 +57,15 @@ static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end
   int in[] = {flat(l, "all gradients", l->grads, begin, end), ctrl};
   int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, begin, end)};
   for (int k = 0; k < optim->slot_count; k++)
-    out[1 + k] = flat(l, optim->slot_name[k], LS_REGION_STATE + row[k], begin, end);
+    out[1 + k] = flat(l, optim->slot_name[k], ls_lowering_row(l, optim->slot_name[k]), begin, end);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
                  &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
 }
 
 /* What was pruned stays 0. */
 static void apply_masks(ls_lowering_t *l, int values) {
-  int row;
-  if (!l->in->optim->masks || l->s->status) return;
-  if ((l->s->status = ls_prune_declare(l->in->state, &row))) return;
-  int masks = flat(l, LS_MASK_NAME, LS_REGION_STATE + row, LS_LAYOUT_HEAD, l->layout->trained);
+  if (!l->in->optim->masks) return;
+  int masks = flat(l, LS_MASK_NAME, ls_lowering_row(l, LS_MASK_NAME), LS_LAYOUT_HEAD, l->layout->trained);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "prune", &ls_op_mul, NULL, 2,
                  (int[]){values, masks}, 1, &values);
 }
@@ -80,16 +73,14 @@ static void apply_masks(ls_lowering_t *l, int values) {
 void ls_lowering_update(ls_lowering_t *l) {
   const ls_optim_rule_t *optim = l->in->optim;
   int64_t end = l->layout->trained;
-  int row[LS_OPTIM_SLOT_MAX + 2];
   int step = ls_lowering_step(l);
   if (l->s->status) return;
   if (step < 0) {
     l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no input '%s'", LS_NAME_STEP);
     return;
   }
-  if ((l->s->status = ls_optim_declare(optim, l->in->state, row))) return;
   int head = flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD);
-  int counter = flat(l, LS_COUNTER_NAME, LS_REGION_STATE + row[optim->slot_count], 0, LS_STAT_COUNT);
+  int counter = flat(l, LS_COUNTER_NAME, ls_lowering_row(l, LS_COUNTER_NAME), 0, LS_STAT_COUNT);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "step control", &ls_op_step_control,
                  &optim->control_attrs, 3, (int[]){head, l->partials, step}, 3,
                  (int[]){l->ctrl, l->stats, counter});
@@ -97,14 +88,14 @@ void ls_lowering_update(ls_lowering_t *l) {
 
   int64_t begin = LS_LAYOUT_HEAD;
   for (int g = 0; g < optim->group_count; begin = l->layout->group_end[g++])
-    update_group(l, g, begin, l->layout->group_end[g], row);
+    update_group(l, g, begin, l->layout->group_end[g]);
   int all = flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
   apply_masks(l, all);
-  if (!l->s->status && l->exchange && l->exchange->updated)
-    l->s->status = l->exchange->updated(l->s, l->in, all);
+  if (!l->s->status && l->placement && l->placement->updated)
+    l->s->status = l->placement->updated(l->s, l->in, all);
   if (optim->ema == 0) return;
   const ls_attrs_t keep = {.f = {optim->ema}};
-  int mean = flat(l, LS_OPTIM_EMA, LS_REGION_STATE + row[optim->slot_count + 1], LS_LAYOUT_HEAD, end);
+  int mean = flat(l, LS_OPTIM_EMA, ls_lowering_row(l, LS_OPTIM_EMA), LS_LAYOUT_HEAD, end);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "mean of parameters", &ls_op_ema, &keep, 3,
                  (int[]){all, l->ctrl, counter}, 1, &mean);
   apply_masks(l, mean);

@@ -7,10 +7,11 @@
 
 enum { FLOAT_BYTES = sizeof(float) };
 
-ls_region_t ls_lowering_row(ls_lowering_t *l, const ls_state_row_t *row) {
-  int index;
-  if (l->s->status || (l->s->status = ls_state_declare(l->in->state, row, &index))) return 0;
-  return LS_REGION_STATE + index;
+ls_region_t ls_lowering_row(ls_lowering_t *l, const char *name) {
+  int index = l->s->status ? -1 : ls_state_find(l->in->state, name);
+  if (index < 0 && !l->s->status)
+    l->s->status = ls_fail(l->s->ctx, LS_ERR_INTERNAL, "lower: row '%s' of the state was not declared", name);
+  return index < 0 ? 0 : LS_REGION_STATE + index;
 }
 
 int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_region_t region,
@@ -26,7 +27,7 @@ int ls_lowering_step(const ls_lowering_t *l) {
 }
 
 /* The 1 with which the backward pass starts (graph/backward.c) comes with the step's numbers: no task makes it. */
-static void declare_seed(ls_lowering_t *l) {
+static void place_seed(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   const int maker = graph->seed < 0 ? -1 : graph->tensors[graph->seed].producer, step = ls_lowering_step(l);
   if (maker >= 0 && step >= 0 && graph->nodes[maker].op == &ls_op_fill && graph->nodes[maker].attrs.f[0] == 1)
@@ -34,13 +35,10 @@ static void declare_seed(ls_lowering_t *l) {
                                              offsetof(ls_step_params_t, dloss));
 }
 
-static ls_status_t declare_inputs(ls_lowering_t *l) {
+static ls_status_t place_inputs(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   size_t offset_bytes = 0;
-  if (l->in->data_rows > 0) {
-    ls_status_t status = ls_lowering_tables(l, &offset_bytes);
-    if (status) return status;
-  }
+  if (l->in->data_rows > 0) ls_lowering_tables(l, &offset_bytes);
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
     if (t->role != LS_ROLE_INPUT || ls_lowering_gathered(l, t)) continue;
@@ -50,7 +48,7 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
     }
     l->input[id] = ls_lowering_put(l, t->name, t->shape, LS_REGION_INPUT, &offset_bytes);
   }
-  declare_seed(l);
+  place_seed(l);
   if (!offset_bytes || !l->in->copies) return l->s->status;
 
   /* Copies a whole slot at once, padding included. With one slot there is no next one: the host sends
@@ -64,19 +62,13 @@ static ls_status_t declare_inputs(ls_lowering_t *l) {
   return l->s->status;
 }
 
-static bool gathers(const ls_lowering_t *l) {
-  return l->exchange && l->exchange->gathers;
-}
-
-/* The tensor in which the gradient at an element of the layout is computed: in its place, or, if the exchange
- * gathers, in this rank's part of its bucket. */
+/* The tensor in which the gradient at an element of the layout is computed: in this rank's part of its bucket. */
 static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_t element) {
-  if (!gathers(l)) return ls_schedule_tensor(l->s, name, shape, l->grads, (size_t)element * FLOAT_BYTES);
   const ls_bucket_t *at = l->bucket;
   while (at->end <= element)
     at++;
-  int64_t place = l->in->world_size * at->begin + l->in->rank * (at->end - at->begin) + element - at->begin;
-  return ls_schedule_tensor(l->s, name, shape, l->gathered, (size_t)place * FLOAT_BYTES);
+  int64_t place = l->parts * at->begin + l->part * (at->end - at->begin) + element - at->begin;
+  return ls_schedule_tensor(l->s, name, shape, l->sums, (size_t)place * FLOAT_BYTES);
 }
 
 /* Level k of the tree holds the sum of 2^k shards until another such sum exists; the two highest levels are
@@ -97,46 +89,23 @@ static void make_sum(ls_lowering_t *l, ls_tensor_id_t id, int64_t element, bool 
   destination->begin = sum_at(l, id, 0);
 }
 
-static void declare_gradients(ls_lowering_t *l) {
-  ls_state_row_t row = {.name = "gradients",
-                        .part = "gradients",
-                        .of_layout = true,
-                        .trained = true,
-                        .shape = {.dtype = LS_F32}};
-  l->grads = ls_lowering_row(l, &row);
-  if (l->levels > 1) {
-    row = (ls_state_row_t){.name = "sums of shards",
-                           .part = "gradients",
-                           .shape = LS_SHAPE(LS_F32, l->levels - 1, l->layout->trained),
-                           .owner = LS_STATE_LOCAL};
-    l->shards = ls_lowering_row(l, &row);
-  }
-  if (!gathers(l)) return;
-  row = (ls_state_row_t){.name = "gathered gradients",
-                         .part = "gradients",
-                         .shape = LS_SHAPE(LS_F32, l->in->world_size, l->layout->trained),
-                         .owner = LS_STATE_LOCAL};
-  l->gathered = ls_lowering_row(l, &row);
+bool ls_lowering_casts(const ls_graph_t *graph, const ls_graph_node_t *node) {
+  return node->op == &ls_op_cast && graph->tensors[node->in[0]].role == LS_ROLE_PARAM;
 }
 
-/* Every cast of a parameter is a place in one row that follows the layout: one task casts them all. */
-static void declare_casts(ls_lowering_t *l) {
+/* One task casts all parameters. */
+static void place_casts(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   for (int n = 0; n < graph->node_count && !l->s->status; n++) {
     const ls_graph_node_t *node = &graph->nodes[n];
-    const ls_graph_tensor_t *from = node->in_count ? &graph->tensors[node->in[0]] : NULL;
-    if (node->op != &ls_op_cast || from->role != LS_ROLE_PARAM) continue;
-    const ls_layout_entry_t *e = ls_layout_find(l->layout, from->name);
+    if (!ls_lowering_casts(graph, node)) continue;
+    const ls_layout_entry_t *e = ls_layout_find(l->layout, graph->tensors[node->in[0]].name);
     const ls_graph_tensor_t *to = &graph->tensors[node->out[0]];
-    const ls_state_row_t row = {.name = "parameters.low",
-                                .part = "parameters",
-                                .of_layout = true,
-                                .shape = {.dtype = to->shape.dtype}};
     if (!l->cast.end) l->cast.begin = e->offset;
     if (e->offset < l->cast.begin) l->cast.begin = e->offset;
     if (e->offset + e->count > l->cast.end) l->cast.end = e->offset + e->count;
     l->cast_to = to->shape.dtype;
-    l->low = ls_lowering_row(l, &row);
+    l->low = ls_lowering_row(l, LS_ROW_LOW);
     l->param[node->out[0]] = ls_schedule_tensor(l->s, to->name, to->shape, l->low,
                                                 (size_t)e->offset * ls_dtype_bytes(to->shape.dtype));
   }
@@ -160,14 +129,16 @@ void ls_lowering_cast(ls_lowering_t *l) {
   if (all->end > trained) cast_range(l, l->params, trained > all->begin ? trained : all->begin, all->end);
 }
 
-static ls_status_t declare_params(ls_lowering_t *l) {
+static ls_status_t place_params(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   const ls_layout_t *layout = l->layout;
   const int mean = l->in->mean && !l->in->optim ? ls_state_find(l->in->state, LS_OPTIM_EMA) : -1;
-  l->params = LS_REGION_STATE + ls_state_find(l->in->state, "parameters");
+  l->params = LS_REGION_STATE + LS_STATE_PARAMETERS;
   l->masters = mean >= 0 ? LS_REGION_STATE + mean : l->params;
   ls_schedule_tensor(l->s, "params", LS_SHAPE(LS_F32, layout->total), l->params, 0);
-  if (l->in->optim) declare_gradients(l);
+  if (l->in->optim) l->sums = l->grads = ls_lowering_row(l, LS_ROW_GRADIENTS);
+  if (l->levels > 1) l->shards = ls_lowering_row(l, LS_ROW_SHARDS);
+  if (l->parts > 1) l->sums = ls_lowering_row(l, LS_ROW_GATHERED);
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
     if (t->role != LS_ROLE_PARAM && t->role != LS_ROLE_STATE) continue;
@@ -181,7 +152,7 @@ static ls_status_t declare_params(ls_lowering_t *l) {
     if (t->grad < 0 || !l->in->optim) continue;
     make_sum(l, t->grad, e->offset, true);
   }
-  declare_casts(l);
+  place_casts(l);
   return l->s->status;
 }
 
@@ -203,7 +174,7 @@ static void make_value(ls_lowering_t *l, ls_tensor_id_t id, size_t *offset_bytes
 }
 
 /* Training: an element of the head of the gradients; evaluation: of the stats. */
-static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, int element) {
+static ls_status_t place_scalar(ls_lowering_t *l, const char *name, int element) {
   const ls_graph_t *graph = l->in->graph;
   ls_tensor_id_t id = ls_graph_find(graph, name);
   ls_shape_t one = LS_SHAPE(LS_F32, 1);
@@ -219,10 +190,10 @@ static ls_status_t declare_scalar(ls_lowering_t *l, const char *name, int elemen
 
 /* Training: loss and correct count are the head of the gradients, so the first bucket sums them over
  * ranks. */
-static ls_status_t declare_training(ls_lowering_t *l) {
+static ls_status_t place_training(ls_lowering_t *l) {
   ls_schedule_t *s = l->s;
-  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_HEAD_LOSS);
-  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_HEAD_CORRECT);
+  ls_status_t status = place_scalar(l, LS_NAME_LOSS, LS_HEAD_LOSS);
+  if (!status) status = place_scalar(l, LS_NAME_CORRECT, LS_HEAD_CORRECT);
   if (status || !l->last) return status;
   ls_shape_t sixteen = LS_SHAPE(LS_F32, LS_STAT_COUNT);
   l->stats = ls_schedule_tensor(s, "stats", sixteen, LS_REGION_STAT, 0);
@@ -234,12 +205,12 @@ static ls_status_t declare_training(ls_lowering_t *l) {
     const ls_bucket_t *bucket = &l->bucket[b];
     const char *name = ls_arena_printf(&l->work, "gradients %d", b);
     if (!name) return LS_ERR_MEMORY;
-    int64_t count = bucket->end - bucket->begin, size = s->world_size;
+    int64_t count = bucket->end - bucket->begin;
     l->bucket_tensor[b] = l->bucket_parts[b] =
         ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, count), l->grads, (size_t)bucket->begin * FLOAT_BYTES);
-    if (gathers(l))
-      l->bucket_parts[b] = ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, size, count), l->gathered,
-                                              (size_t)(size * bucket->begin) * FLOAT_BYTES);
+    if (l->parts > 1)
+      l->bucket_parts[b] = ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, l->parts, count), l->sums,
+                                              (size_t)(l->parts * bucket->begin) * FLOAT_BYTES);
   }
   return s->status;
 }
@@ -249,21 +220,21 @@ _Static_assert((int)LS_HEAD_COUNT == (int)LS_LAYOUT_HEAD && (int)LS_LAYOUT_HEAD_
                "the head of the layout is the optimizers' head");
 
 /* Evaluation: values that were given a name are read by it; the first two stats are loss and correct count. */
-static ls_status_t declare_evaluation(ls_lowering_t *l) {
+static ls_status_t place_evaluation(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   l->stats = ls_schedule_tensor(l->s, "stats", LS_SHAPE(LS_F32, LS_STAT_COUNT), LS_REGION_STAT, 0);
-  ls_status_t status = declare_scalar(l, LS_NAME_LOSS, LS_STAT_LOSS);
-  if (!status) status = declare_scalar(l, LS_NAME_CORRECT, LS_STAT_CORRECT);
+  ls_status_t status = place_scalar(l, LS_NAME_LOSS, LS_STAT_LOSS);
+  if (!status) status = place_scalar(l, LS_NAME_CORRECT, LS_STAT_CORRECT);
   size_t offset_bytes = LS_ALIGN_BYTES;
   for (int id = 0; id < graph->tensor_count && !status; id++)
     if (graph->tensors[id].named && l->destination[id].tensor < 0) make_value(l, id, &offset_bytes);
   return status ? status : l->s->status;
 }
 
-ls_status_t ls_lowering_declare(ls_lowering_t *l) {
-  ls_status_t status = declare_inputs(l);
-  if (!status) status = declare_params(l);
-  if (!status) status = l->in->optim ? declare_training(l) : declare_evaluation(l);
+ls_status_t ls_lowering_places(ls_lowering_t *l) {
+  ls_status_t status = place_inputs(l);
+  if (!status) status = place_params(l);
+  if (!status) status = l->in->optim ? place_training(l) : place_evaluation(l);
   return status ? status : l->s->status;
 }
 

@@ -1,5 +1,5 @@
-/* The list of strategies, and the division of a global batch. */
-#include "strategy/strategy.h"
+/* The list of strategies, what every strategy does, and the division of a global batch. */
+#include "strategy/lower.h"
 
 #include <string.h>
 
@@ -30,6 +30,26 @@ const ls_strategy_t *ls_strategy_default(int64_t ranks) {
   while (ls_strategies[i] && ls_strategies[i]->distributed != (ranks > 1))
     i++;
   return ls_strategies[i];
+}
+
+static ls_status_t place(ls_ctx_t *ctx, const ls_strategy_t *strategy, const ls_lower_t *in,
+                         const ls_placement_t **placement) {
+  *placement = NULL;
+  ls_status_t status = strategy->place ? strategy->place(ctx, in, placement) : LS_OK;
+  return status ? status : ls_lower_declare(ctx, in, *placement);
+}
+
+ls_status_t ls_strategy_declare(ls_ctx_t *ctx, const ls_strategy_t *strategy, const ls_lower_t *in) {
+  const ls_placement_t *placement;
+  return place(ctx, strategy, in, &placement);
+}
+
+ls_status_t ls_strategy_lower(ls_ctx_t *ctx, const ls_strategy_t *strategy, const ls_lower_t *in,
+                              ls_program_t *program) {
+  const ls_placement_t *placement;
+  ls_status_t status = place(ctx, strategy, in, &placement);
+  if (status) return status;
+  return strategy->lower ? strategy->lower(ctx, in, program) : ls_lower_step(ctx, in, placement, program);
 }
 
 void ls_share(int64_t global_batch, int rank, int world_size, int64_t *first, int64_t *count) {

@@ -36,7 +36,7 @@ typedef struct {
 /* The input of lowering. Borrowed during the call; op rows, names and attributes are copied or static. */
 typedef struct {
   const ls_graph_t *graph;      /* of ONE micro-batch, backward done; evaluation: forward only */
-  ls_state_table_t *state;      /* of the graph; lowering declares in it what the step needs */
+  ls_state_table_t *state;      /* of the graph */
   const ls_optim_rule_t *optim; /* NULL: evaluation, forward only */
   bool mean; /* evaluation: of the optimizer's mean of the parameters (LS_OPTIM_EMA), where there is one */
   int rank, world_size;
@@ -62,6 +62,8 @@ typedef struct {
   void *user;
 } ls_proposal_t;
 
+typedef struct ls_placement ls_placement_t;
+
 enum { LS_STRATEGY_MAX = 16 };
 typedef struct {
   const char *name;
@@ -73,9 +75,19 @@ typedef struct {
   size_t own_bytes;
   /* NULL: proposes only the configured options. */
   ls_status_t (*propose)(const ls_proposal_t *proposal);
-  /* Training and evaluation (in->optim NULL: forward only). */
+  /* Training and evaluation (in->optim NULL: forward only). Refuses what the strategy cannot do. *placement (lower.h)
+   * stays NULL where nothing is added to the shared step. NULL: it never is. */
+  ls_status_t (*place)(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t **placement);
+  /* NULL: the shared step with that placement. The rows are declared. */
   ls_status_t (*lower)(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program);
 } ls_strategy_t;
+
+/* Declares in in->state all rows that the step needs, which are then those of its program: memory of the state is known
+ * before lowering. LS_ERR_ARGUMENT and LS_ERR_UNSUPPORTED say what cannot be lowered. */
+ls_status_t ls_strategy_declare(ls_ctx_t *ctx, const ls_strategy_t *strategy, const ls_lower_t *in);
+/* Declares, and lowers. */
+ls_status_t ls_strategy_lower(ls_ctx_t *ctx, const ls_strategy_t *strategy, const ls_lower_t *in,
+                              ls_program_t *program);
 
 extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp; /* for the list and for tests */
 extern const ls_strategy_t *ls_strategies[LS_STRATEGY_MAX + 1]; /* NULL-terminated */

@@ -33,7 +33,7 @@ static int64_t part_of(const sharded_t *b, const shard_t *shard) {
 static ls_status_t make_shards(sharded_t *b) {
   ls_bucket_t *bucket;
   int64_t ranks = b->in->world_size, place = 0;
-  ls_status_t status = ls_buckets_make(&b->work, b->in, &bucket, &b->count);
+  ls_status_t status = ls_buckets_make(&b->work, b->in, b->in->options.bucket_bytes, &bucket, &b->count);
   if (status != LS_OK) return status;
   b->shard = ls_arena_array(&b->work, (size_t)b->count, sizeof *b->shard);
   if (!b->shard) return LS_ERR_MEMORY;
@@ -50,9 +50,9 @@ static ls_status_t make_shards(sharded_t *b) {
                        .pass = -1};
     place += padded;
   }
-  b->params = LS_REGION_STATE + ls_state_find(b->in->state, "parameters");
+  b->params = LS_REGION_STATE + LS_STATE_PARAMETERS;
   const ls_state_row_t row = {
-      .name = "gradients", .part = "gradients", .shape = LS_SHAPE(LS_F32, place > 0 ? place : 1)};
+      .name = "padded gradients", .part = "gradients", .shape = LS_SHAPE(LS_F32, place > 0 ? place : 1)};
   int index = 0;
   status = ls_state_declare(b->in->state, &row, &index);
   b->grads = LS_REGION_STATE + index;

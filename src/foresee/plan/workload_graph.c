@@ -131,7 +131,7 @@ ls_status_t ls_workload_lower(ls_ctx_t *ctx, const ls_workload_t *workload, cons
                          .copies = true,
                          .options = {.bucket_bytes = llround(workload->bucket_bytes)}};
   if (ranks == 1) strategy = ls_strategy_default(1);
-  if (status == LS_OK) status = strategy->lower(ctx, &in, program);
+  if (status == LS_OK) status = ls_strategy_lower(ctx, strategy, &in, program);
   ls_state_table_release(table);
   ls_graph_destroy(graph);
   return status;

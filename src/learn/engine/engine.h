@@ -85,7 +85,11 @@ typedef struct {
   /* In which to declare the state; NULL: a table of its own, held by the schedules. */
   ls_state_table_t *table;
 } ls_step_spec_t;
+/* The stages are model, optimizer, precision, passes, placement, strategy (lower.c). */
 ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step);
+/* All of them but the last: the rows of the state, in a table of their own (spec->table is NULL), without lowering. Released
+ * by the caller. */
+ls_status_t ls_step_declare(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_state_table_t **table);
 void ls_step_release(ls_step_t *step);
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* From a configuration to the program of a kind of step, without a device. */
+/* From a configuration to the program of a kind of step, without a device: a pipeline of stages. */
 #include "engine/engine.h"
 
 #include "graph/pass/pass.h"
@@ -31,54 +31,120 @@ void ls_engine_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_bac
            backend->name);
 }
 
-ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step) {
-  const ls_config_t *config = spec->config;
-  bool training = kinds[spec->kind].training;
-  ls_state_table_t *own = NULL;
-  ls_engine_share_t share;
-  ls_engine_share(config, spec->rank, spec->world_size, &share);
-  ls_step_t m = {.rows = spec->rows > 0 ? spec->rows : share.rows};
-  ls_optim_rule_t optim;
+/* A step on its way to a program. Every stage reads what the stages before it have made. */
+typedef struct {
+  ls_ctx_t *ctx;
+  const ls_step_spec_t *spec;
+  bool training;
+  int accumulate;
+  ls_step_t step;        /* model: rows and graph; strategy: the program */
+  ls_optim_rule_t optim; /* optimizer; precision: scales of the loss */
+  ls_dtype_t low;        /* precision: of products */
+  ls_state_table_t *own; /* placement: if the caller gave no table */
+  ls_lower_t in;         /* placement */
+} lowering_t;
+
+/* The graph of one micro-batch, whose tensors know their group of the optimizer. */
+static ls_status_t make_model(lowering_t *l) {
+  const ls_config_t *config = l->spec->config;
   ls_model_config_t model = config->model;
-  if (!kinds[spec->kind].data) {
+  if (!kinds[l->spec->kind].data) {
     model.dtype = LS_F32;
     model.scores = 0;
   }
-  ls_status_t status = ls_model_build(ctx, &model, m.rows, training, &m.graph);
-  if (status != LS_OK) return status;
-  for (int id = 0; id < m.graph->tensor_count; id++)
-    m.graph->tensors[id].group = ls_optim_group_of(&config->optimizer, m.graph->tensors[id].name);
-  const ls_pass_context_t passes = {.has = has_kernel,
-                                    .backend = spec->backend,
-                                    .low = ls_math_low((ls_math_t)config->train.precision),
-                                    .fuse = config->parallel.fuse};
-  status = ls_graph_run_passes(m.graph, &passes);
-  if (status == LS_OK && !spec->table) status = ls_state_table_create(ctx, m.graph, &own);
-  ls_optim_rule(&config->optimizer, config->train.clip_norm, &optim);
-  if (passes.low == LS_F16) optim.control_attrs.i[0] = LS_SCALE_STEPS;
-  optim.masks = config->prune.sparsity > 0;
-  ls_lower_t in = {.graph = m.graph,
-                   .state = own ? own : spec->table,
-                   .optim = training ? &optim : NULL,
-                   .mean = true,
-                   .rank = spec->rank,
-                   .world_size = spec->world_size,
-                   .accumulate = training ? share.accumulate : 1,
-                   .input_slots = kinds[spec->kind].input_slots,
-                   .copies = !spec->backend->host_memory,
-                   .widens = spec->backend->host_memory,
-                   .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
-                   .options = ls_config_strategy(config, NULL)};
-  in.options.side_lane = ls_engine_side_lane(config, spec->backend);
-  if (status == LS_OK) status = ls_strategy_find(config->parallel.strategy)->lower(ctx, &in, &m.program);
-  ls_state_table_release(own);
-  if (status != LS_OK) {
-    ls_graph_destroy(m.graph);
-    return status;
+  ls_status_t status = ls_model_build(l->ctx, &model, l->step.rows, l->training, &l->step.graph);
+  for (int id = 0; status == LS_OK && id < l->step.graph->tensor_count; id++) {
+    ls_graph_tensor_t *t = &l->step.graph->tensors[id];
+    t->group = ls_optim_group_of(&config->optimizer, t->name);
   }
-  m.program.graph_bytes = ls_arena_bytes(&m.graph->arena);
-  *step = m;
+  return status;
+}
+
+static ls_status_t make_rule(lowering_t *l) {
+  const ls_config_t *config = l->spec->config;
+  ls_optim_rule(&config->optimizer, config->train.clip_norm, &l->optim);
+  l->optim.masks = config->prune.sparsity > 0;
   return LS_OK;
+}
+
+static ls_status_t set_precision(lowering_t *l) {
+  l->low = ls_math_low((ls_math_t)l->spec->config->train.precision);
+  if (l->low == LS_F16) l->optim.control_attrs.i[0] = LS_SCALE_STEPS;
+  return LS_OK;
+}
+
+static ls_status_t run_passes(lowering_t *l) {
+  const ls_pass_context_t passes = {
+      .has = has_kernel, .backend = l->spec->backend, .low = l->low, .fuse = l->spec->config->parallel.fuse};
+  return ls_graph_run_passes(l->step.graph, &passes);
+}
+
+/* Declares the rows of the state. */
+static ls_status_t place(lowering_t *l) {
+  const ls_step_spec_t *spec = l->spec;
+  ls_status_t status = spec->table ? LS_OK : ls_state_table_create(l->ctx, l->step.graph, &l->own);
+  if (status != LS_OK) return status;
+  l->in = (ls_lower_t){.graph = l->step.graph,
+                       .state = spec->table ? spec->table : l->own,
+                       .optim = l->training ? &l->optim : NULL,
+                       .mean = true,
+                       .rank = spec->rank,
+                       .world_size = spec->world_size,
+                       .accumulate = l->training ? l->accumulate : 1,
+                       .input_slots = kinds[spec->kind].input_slots,
+                       .copies = !spec->backend->host_memory,
+                       .widens = spec->backend->host_memory,
+                       .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
+                       .options = ls_config_strategy(spec->config, NULL)};
+  l->in.options.side_lane = ls_engine_side_lane(spec->config, spec->backend);
+  return ls_strategy_declare(l->ctx, ls_strategy_find(spec->config->parallel.strategy), &l->in);
+}
+
+static ls_status_t lower(lowering_t *l) {
+  const ls_strategy_t *strategy = ls_strategy_find(l->spec->config->parallel.strategy);
+  ls_status_t status = ls_strategy_lower(l->ctx, strategy, &l->in, &l->step.program);
+  l->step.program.graph_bytes = ls_arena_bytes(&l->step.graph->arena);
+  return status;
+}
+
+typedef ls_status_t (*stage_t)(lowering_t *l);
+static const stage_t stages[] = {make_model, make_rule, set_precision, run_passes, place, lower, NULL};
+
+/* Runs the stages before `end`; *l is to be released. */
+static ls_status_t run_stages(ls_ctx_t *ctx, const ls_step_spec_t *spec, stage_t end, lowering_t *l) {
+  ls_engine_share_t share;
+  ls_engine_share(spec->config, spec->rank, spec->world_size, &share);
+  *l = (lowering_t){.ctx = ctx,
+                    .spec = spec,
+                    .training = kinds[spec->kind].training,
+                    .accumulate = share.accumulate,
+                    .step.rows = spec->rows > 0 ? spec->rows : share.rows};
+  ls_status_t status = LS_OK;
+  for (const stage_t *stage = stages; *stage != end && status == LS_OK; stage++)
+    status = (*stage)(l);
+  return status;
+}
+
+ls_status_t ls_step_declare(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_state_table_t **table) {
+  lowering_t l;
+  ls_status_t status = run_stages(ctx, spec, lower, &l);
+  ls_graph_destroy(l.step.graph);
+  if (status == LS_OK)
+    *table = l.own;
+  else
+    ls_state_table_release(l.own);
+  return status;
+}
+
+ls_status_t ls_step_lower(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_step_t *step) {
+  lowering_t l;
+  ls_status_t status = run_stages(ctx, spec, NULL, &l);
+  ls_state_table_release(l.own);
+  if (status == LS_OK)
+    *step = l.step;
+  else
+    ls_graph_destroy(l.step.graph);
+  return status;
 }
 
 void ls_step_release(ls_step_t *step) {

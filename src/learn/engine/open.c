@@ -20,17 +20,11 @@ static ls_step_spec_t spec_of(const ls_engine_t *e, ls_step_kind_t kind, int64_t
                           .table = e->table};
 }
 
-/* Names, shapes and places of all that is saved, known before data are read: lowering declares them, and needs
- * no real batch for it. */
-static ls_status_t make_table(ls_engine_t *e, bool training) {
-  ls_step_t step;
+/* Declares all that is saved, before data are read. A graph of one row has the same parameters as any other. */
+static ls_status_t declare(ls_engine_t *e, bool training) {
   ls_step_spec_t spec = spec_of(e, training ? LS_STEP_TRAIN : LS_STEP_PREDICT, 1);
   spec.data_rows = 0;
-  ls_status_t status = ls_step_lower(e->ctx, &spec, &step);
-  if (status != LS_OK) return status;
-  e->table = ls_state_table_hold(step.program.member[0]->state);
-  ls_step_release(&step);
-  return LS_OK;
+  return ls_step_declare(e->ctx, &spec, &e->table);
 }
 
 ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls_engine_t *e) {
@@ -67,7 +61,7 @@ ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls
                                 .math = (ls_math_t)config->train.precision};
   status = e->backend->device->open(ctx, &device, &e->device);
   if (status == LS_OK) status = e->backend->stream->create(e->device, LS_STREAM_INLINE, &e->stream);
-  return status == LS_OK ? make_table(e, options->training) : status;
+  return status == LS_OK ? declare(e, options->training) : status;
 }
 
 ls_status_t ls_engine_connect(ls_engine_t *e) {
@@ -119,19 +113,12 @@ void ls_engine_unbind(ls_engine_t *e) {
 }
 
 ls_status_t ls_engine_fill(ls_engine_t *e, bool again) {
-  uint64_t seed = (uint64_t)e->config->train.seed;
-  ls_status_t status =
-      (again ? ls_state_refill : ls_state_fill)(e->state, e->stream, seed, e->comm->deadline_ns);
-  return status == LS_OK ? ls_engine_begin_mean(e) : status;
+  return (again ? ls_state_refill : ls_state_fill)(e->state, e->stream, (uint64_t)e->config->train.seed,
+                                                   e->comm->deadline_ns);
 }
 
 ls_status_t ls_engine_begin_mean(ls_engine_t *e) {
-  int from = ls_state_find(e->table, "parameters"), to = ls_state_find(e->table, LS_OPTIM_EMA);
-  if (to < 0) return LS_OK;
-  ls_status_t status = e->backend->stream->copy(e->stream, e->state->data[to], e->state->data[from],
-                                                ls_state_row_bytes(&e->table->row[to]));
-  ls_state_changed(e->state);
-  return status == LS_OK ? e->backend->stream->sync(e->stream, e->comm->deadline_ns) : status;
+  return ls_state_copy_parameters(e->state, e->stream, e->comm->deadline_ns);
 }
 
 void ls_engine_close(ls_engine_t *e) {

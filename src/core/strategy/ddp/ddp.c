@@ -52,15 +52,14 @@ static ls_status_t add_bucket(ls_schedule_t *s, const ls_lower_t *in, int bucket
   return s->status;
 }
 
-static const ls_exchange_t plain = {.ready = reduce_bucket},
-                           reproducible = {.gathers = true, .ready = gather_bucket, .collect = add_bucket};
-
-static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
-  const ls_exchange_t *exchange = in->options.reproducible ? &reproducible : &plain;
-  bool exchanges = in->optim && in->world_size > 1; /* an evaluation has nothing to exchange */
-  if (exchanges && in->options.reproducible && in->options.wire != LS_F32)
+static ls_status_t place(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t **placement) {
+  static const ls_placement_t plain = {.ready = reduce_bucket},
+                              reproducible = {.gathers = true, .ready = gather_bucket, .collect = add_bucket};
+  if (!in->optim || in->world_size == 1) return LS_OK; /* there is nothing to exchange */
+  if (in->options.reproducible && in->options.wire != LS_F32)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "ddp: a reproducible step exchanges f32: one rank rounds nothing");
-  return ls_lower_step(ctx, in, exchanges ? exchange : NULL, program);
+  *placement = in->options.reproducible ? &reproducible : &plain;
+  return LS_OK;
 }
 
 const ls_strategy_t ls_strategy_ddp = {
@@ -69,5 +68,5 @@ const ls_strategy_t ls_strategy_ddp = {
             "during the backward pass",
     .distributed = true,
     .propose = ls_buckets_propose,
-    .lower = lower,
+    .place = place,
 };
