@@ -22,10 +22,11 @@ allowed() {
   config) echo "base data device graph comm model optim strategy monitor supervise" ;;
   engine) echo "base data device graph comm model state schedule optim ckpt strategy config" ;;
   train) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
+  chaos) echo "base stat config monitor supervise" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
   stress) echo "base config stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
   bench | plan) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
-  cli) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe stress bench plan" ;;
+  cli) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe stress chaos bench plan" ;;
   *) echo "unknown" ;;
   esac
 }
