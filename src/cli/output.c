@@ -1,23 +1,23 @@
 /* How numbers and documents look on stdout. */
+#include "base/text.h"
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 32, TEXT_SLOTS = 4 };
+enum { TEXT_SLOTS = 4 };
 
-static char *next_text(void) {
-  static char text[TEXT_SLOTS][TEXT_MAX];
+static const char *kept(ls_text_t text) {
+  static ls_text_t slots[TEXT_SLOTS];
   static int slot;
   slot = (slot + 1) % TEXT_SLOTS;
-  return text[slot];
+  slots[slot] = text;
+  return slots[slot].s;
 }
 
 /* A reader that has gone (head, a pager) knows why. */
@@ -99,38 +99,13 @@ const char *cli_shown(const char *path) {
 }
 
 const char *cli_count(int64_t value) {
-  char digits[TEXT_MAX], *text = next_text();
-  snprintf(digits, sizeof digits, "%" PRId64, value);
-  int len = (int)strlen(digits), out = 0;
-  for (int i = 0; i < len; i++) {
-    text[out++] = digits[i];
-    int left = len - 1 - i;
-    if (left > 0 && left % 3 == 0 && digits[i] != '-') text[out++] = ',';
-  }
-  text[out] = '\0';
-  return text;
+  return kept(ls_text_whole(value));
 }
 
 const char *cli_bytes(int64_t bytes) {
-  static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-  char *text = next_text();
-  double value = (double)bytes;
-  int unit = 0;
-  for (; value >= 1000 && unit < LS_COUNT(units) - 1; unit++)
-    value /= 1000;
-  snprintf(text, TEXT_MAX, unit == 0 ? "%.0f %s" : "%.2f %s", value, units[unit]);
-  return text;
+  return kept(ls_text_bytes(bytes));
 }
 
 const char *cli_time(double ns) {
-  char *text = next_text();
-  if (ns < 1e3)
-    snprintf(text, TEXT_MAX, "%.0f ns", ns);
-  else if (ns < 1e6)
-    snprintf(text, TEXT_MAX, "%.1f us", ns / 1e3);
-  else if (ns < 1e9)
-    snprintf(text, TEXT_MAX, "%.2f ms", ns / 1e6);
-  else
-    snprintf(text, TEXT_MAX, "%.2f s", ns / 1e9);
-  return text;
+  return kept(ls_text_time(ns));
 }

@@ -1,16 +1,12 @@
-/* What a reader wants to know first, as sentences: do more ranks pay, by how much, how sure is it? One
- * sentence for each way that comparisons of the same ranks (and network) ended; everything comes from the
- * document. Tables on the terminal and the report tool read the same. */
+/* The answers of a document as sentences: do more ranks pay, by how much, how sure is it? One sentence for each verdict of
+ * the same ranks and network. Terminal and reports show the same sentences. */
 #include "bench/bench.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES_MAX = 64, SHOWN_CASES = 3 };
-
-static const char *const verdicts[] = {"faster", "slower", "equivalent", "undecided"};
+enum { CASES_MAX = 64, SHOWN_CASES = 3, RANKS_BYTES = 160 };
 
 static const char *verdict_of(const json_t *v) {
   return ls_bench_word(v, "against_reference.verdict");
@@ -20,23 +16,25 @@ static const json_t *reference_of(const json_t *document, const json_t *v) {
   return ls_bench_variant(document, ls_bench_word(v, "scaling.reference"));
 }
 
-/* "two ranks"; with what else tells series of so many ranks apart: "two ranks (ddp, peer access on)". */
-static void ranks_text(const json_t *document, const json_t *v, char buf[160]) {
-  const json_t *other;
-  size_t i;
-  double ranks = ls_bench_number(v, "ranks");
-  const char *series = ls_bench_word(v, "series"), *rest = strstr(series, " x ");
-  bool told_apart = false;
-  json_array_foreach(json_object_get(document, "variants"), i, other) {
-    if (ls_bench_number(other, "ranks") == ranks && strcmp(ls_bench_word(other, "series"), series) != 0)
-      told_apart = rest != NULL;
-  }
-  int len = snprintf(buf, 160, "%.32s rank%s", ls_text_number_word(ranks).s, LS_PLURAL(ranks));
-  if (told_apart) snprintf(buf + len, 160 - (size_t)len, " (%.100s)", rest + 3);
-}
-
 static bool same(const json_t *a, const json_t *b, const char *key) {
   return !strcmp(ls_bench_word(a, key), ls_bench_word(b, key));
+}
+
+static double ranks_of(const json_t *v) {
+  return ls_bench_number(v, "ranks");
+}
+
+/* "2 ranks"; with what tells series of so many ranks apart: "2 ranks (ddp, peer access on)". */
+static void ranks_text(const json_t *document, const json_t *v, char buf[RANKS_BYTES]) {
+  const json_t *other;
+  size_t i;
+  const char *rest = strstr(ls_bench_word(v, "series"), " x ");
+  bool apart = false;
+  json_array_foreach(json_object_get(document, "variants"), i, other) {
+    if (ranks_of(other) == ranks_of(v) && !same(other, v, "series")) apart = rest != NULL;
+  }
+  snprintf(buf, RANKS_BYTES, "%.0f rank%s%s%.100s%s", ranks_of(v), ranks_of(v) == 1 ? "" : "s",
+           apart ? " (" : "", apart ? rest + 3 : "", apart ? ")" : "");
 }
 
 /* Comparisons that one sentence tells: the first one and those like it. */
@@ -50,11 +48,10 @@ static cases_t cases_like(const json_t *document, const json_t *first) {
   cases_t c = {.document = document, .weak = !strcmp(ls_bench_word(first, "scaling.kind"), "weak")};
   const json_t *v;
   size_t i;
-  double reference_ranks = ls_bench_number(reference_of(document, first), "ranks");
   json_array_foreach(json_object_get(document, "variants"), i, v) {
     if (c.count < CASES_MAX && json_object_get(v, "scaling") && same(v, first, "series") &&
         same(v, first, "model") && same(v, first, "against_reference.verdict") &&
-        ls_bench_number(reference_of(document, v), "ranks") == reference_ranks)
+        ranks_of(reference_of(document, v)) == ranks_of(reference_of(document, first)))
       c.of[c.count++] = v;
   }
   return c;
@@ -71,23 +68,20 @@ static void keys_text(FILE *to, const cases_t *c, int from, int count) {
 /* "1.41x (1.28 to 1.56) at a global batch of 1024", each for itself; the range where there are many. */
 static void figures(FILE *to, const cases_t *c) {
   double low = INFINITY, high = -INFINITY;
-  if (c->count <= SHOWN_CASES) {
-    for (int i = 0; i < c->count; i++) {
-      fprintf(to, "%s%s ", i > 0 ? ", " : "", ls_bench_speedup_text(c->of[i]).s);
-      keys_text(to, c, i, 1);
-    }
-    return;
+  for (int i = 0; i < c->count && c->count <= SHOWN_CASES; i++) {
+    fprintf(to, "%s%s ", i > 0 ? ", " : "", ls_bench_speedup_text(c->of[i]).s);
+    keys_text(to, c, i, 1);
   }
   for (int i = 0; i < c->count; i++) {
-    double ratio = ls_bench_number(c->of[i], "scaling.speedup");
-    low = fmin(low, ratio);
-    high = fmax(high, ratio);
+    low = fmin(low, ls_bench_number(c->of[i], "scaling.speedup"));
+    high = fmax(high, ls_bench_number(c->of[i], "scaling.speedup"));
   }
+  if (c->count <= SHOWN_CASES) return;
   fprintf(to, "%s to %s ", ls_text_ratio(low, NAN, NAN).s, ls_text_ratio(high, NAN, NAN).s);
   keys_text(to, c, 0, c->count);
 }
 
-/* Verdicts that hang on the outliers are named. */
+/* Names a verdict that depends on outliers. */
 static void without_outliers(FILE *to, const cases_t *c) {
   for (int i = 0; i < c->count; i++) {
     const char *kept = ls_bench_word(c->of[i], "against_reference_without_outliers.verdict");
@@ -98,55 +92,44 @@ static void without_outliers(FILE *to, const cases_t *c) {
   }
 }
 
-static void capital(char *text) {
-  text[0] = (char)toupper((unsigned char)text[0]);
-}
-
-static void undecided_reason(FILE *to, const cases_t *c) {
+/* What the figures leave open. */
+static void remark(FILE *to, const cases_t *c, ls_bench_verdict_t verdict) {
   double fewest = INFINITY;
   for (int i = 0; i < c->count; i++)
     fewest = fmin(fewest, ls_bench_number(c->of[i], "step_time_us.count"));
-  ls_text_t number = ls_text_number_word(fewest);
-  capital(number.s);
-  if (fewest < 2)
-    fputs(". One repetition has no interval; more are needed.", to);
+  fputs(". ", to);
+  if (verdict == LS_BENCH_EQUIVALENT)
+    fprintf(to, "The difference is below %g %%.",
+            ls_bench_number(c->of[0], "against_reference.margin_percent"));
+  else if (fewest < 2)
+    fputs("One repetition has no interval; more are needed.", to);
   else
-    fprintf(to, ". %s repetitions spread too much to tell; more are needed.", number.s);
+    fprintf(to, "%.0f repetitions spread too much to tell; more are needed.", fewest);
 }
 
-static void sentence(FILE *to, const cases_t *c, const char *verdict) {
+static void sentence(FILE *to, const cases_t *c, ls_bench_verdict_t verdict) {
   const char *busy = ls_bench_busy(c->document) ? " (measured on a busy machine)" : "";
-  char ranks[160], reference[160];
+  char ranks[RANKS_BYTES], than[RANKS_BYTES];
   const json_t *first = c->of[0], *model = json_object_get(first, "model");
-  const json_t *other = reference_of(c->document, first);
+  const json_t *reference = reference_of(c->document, first);
+  const bool one = ranks_of(first) == 1;
   ranks_text(c->document, first, ranks);
-  ranks_text(c->document, other, reference);
-  bool plural = ls_bench_number(other, "ranks") != 1;
+  ranks_text(c->document, reference, than);
   if (model) fprintf(to, "%s: ", json_string_value(model));
-  if (!strcmp(verdict, "faster")) {
-    capital(ranks);
-    fprintf(to, "**%s pay%s**%s: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "", busy);
-    figures(to, c);
+  if (verdict == LS_BENCH_FASTER)
+    fprintf(to, "**%s pay%s**%s: ", ranks, one ? "s" : "", busy);
+  else if (verdict == LS_BENCH_SLOWER)
+    fprintf(to, "**%s %s faster**%s: %s reach%s only ", than, ranks_of(reference) == 1 ? "is" : "are", busy,
+            ranks, one ? "es" : "");
+  else if (verdict == LS_BENCH_EQUIVALENT)
+    fprintf(to, "**%s make%s no difference**%s: ", ranks, one ? "s" : "", busy);
+  else
+    fprintf(to, "**Not decided** whether %s pay%s%s: ", ranks, one ? "s" : "", busy);
+  figures(to, c);
+  if (verdict == LS_BENCH_FASTER || verdict == LS_BENCH_SLOWER)
     fputc('.', to);
-  } else if (!strcmp(verdict, "slower")) {
-    capital(reference);
-    fprintf(to, "**%s %s faster**%s: %s reach%s only ", reference, plural ? "are" : "is", busy, ranks,
-            ls_bench_number(first, "ranks") == 1 ? "es" : "");
-    figures(to, c);
-    fputc('.', to);
-  } else if (!strcmp(verdict, "equivalent")) {
-    capital(ranks);
-    fprintf(to, "**%s make%s no difference**%s: ", ranks, ls_bench_number(first, "ranks") == 1 ? "s" : "",
-            busy);
-    figures(to, c);
-    fprintf(to, ". The difference is below %g %%.",
-            ls_bench_number(first, "against_reference.margin_percent"));
-  } else {
-    fprintf(to, "**Not decided** whether %s pay%s%s: ", ranks,
-            ls_bench_number(first, "ranks") == 1 ? "s" : "", busy);
-    figures(to, c);
-    undecided_reason(to, c);
-  }
+  else
+    remark(to, c, verdict);
   without_outliers(to, c);
 }
 
@@ -160,7 +143,7 @@ static void add(json_t *answers, const char *verdict, const char *format, ...) {
 }
 
 /* One sentence for all comparisons like `first`, when it is the first of them. */
-static void add_cases(json_t *answers, const json_t *d, const json_t *first, const char *verdict) {
+static void add_cases(json_t *answers, const json_t *d, const json_t *first, ls_bench_verdict_t verdict) {
   cases_t c = cases_like(d, first);
   char *text = NULL;
   size_t size_bytes = 0;
@@ -168,11 +151,11 @@ static void add_cases(json_t *answers, const json_t *d, const json_t *first, con
   FILE *to = open_memstream(&text, &size_bytes);
   if (!to) return;
   sentence(to, &c, verdict);
-  if (fclose(to) == 0) add(answers, verdict, "%s", text);
+  if (fclose(to) == 0) add(answers, ls_bench_verdict_word(verdict), "%s", text);
   free(text);
 }
 
-/* What takes the ground from under all numbers. */
+/* Reasons to doubt every number. */
 static void add_warnings(json_t *answers, const json_t *d) {
   const json_t *variants = json_object_get(d, "variants"), *v, *reason;
   size_t i;
@@ -186,8 +169,8 @@ static void add_warnings(json_t *answers, const json_t *d) {
             json_string_value(reason) ? json_string_value(reason) : "unknown");
   if (ls_bench_busy(d))
     add(answers, "warning",
-        "**The machine was busy** before it was measured (load %.1f on %.0f processors): times may be "
-        "too long "
+        "**The machine was busy** before it was measured (load %.1f on %.0f processors): times may be too "
+        "long "
         "and spread. Measure again when it is idle.",
         ls_bench_number(d, "run.load_before"), ls_bench_number(d, "run.processors"));
   json_array_foreach(variants, i, v) {
@@ -200,7 +183,7 @@ static void add_warnings(json_t *answers, const json_t *d) {
   }
 }
 
-/* Nothing is compared: what was measured is said instead. */
+/* Without a comparison the measured time is the answer. */
 static void add_plain(json_t *answers, const json_t *variants) {
   const json_t *v, *first = NULL;
   size_t i, measured = 0;
@@ -232,10 +215,10 @@ static json_t *answers_of(const json_t *d) {
   size_t i, failed = 0;
   add_warnings(answers, d);
   size_t warnings = json_array_size(answers);
-  for (int k = 0; k < LS_COUNT(verdicts); k++)
+  for (ls_bench_verdict_t k = LS_BENCH_FASTER; k <= LS_BENCH_UNDECIDED; k++)
     json_array_foreach(variants, i, v) {
-      if (json_object_get(v, "scaling") && !strcmp(verdict_of(v), verdicts[k]))
-        add_cases(answers, d, v, verdicts[k]);
+      if (json_object_get(v, "scaling") && !strcmp(verdict_of(v), ls_bench_verdict_word(k)))
+        add_cases(answers, d, v, k);
     }
   if (json_array_size(answers) == warnings) add_plain(answers, variants);
   json_array_foreach(variants, i, v) failed += json_object_get(v, "failed") != NULL;

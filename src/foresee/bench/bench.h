@@ -21,7 +21,7 @@
 #ifndef LS_BENCH_BENCH_H
 #define LS_BENCH_BENCH_H
 
-#include "bench/text.h"
+#include "base/text.h"
 #include "machine/gpu_sampler.h"
 #include "machine/profile.h"
 #include "stat/stat.h"

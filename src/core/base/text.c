@@ -1,7 +1,8 @@
 /* Numbers as people read them: few digits, separated thousands, units. */
-#include "bench/text.h"
+#include "base/text.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,20 +26,42 @@ static ls_text_t LS_PRINTF(1, 2) made(const char *format, ...) {
   return text;
 }
 
-ls_text_t ls_text_count(double value, int decimals) {
+/* Puts commas between the thousands of a number's digits. */
+static ls_text_t separated(const char *plain) {
   ls_text_t text = {""};
-  char plain[64];
   size_t to = 0;
-  if (!isfinite(value) || fabs(value) >= 1e18) return text;
-  int length = snprintf(plain, sizeof plain, "%.*f", decimals, value);
-  int point = (int)strcspn(plain, ".");
-  for (int i = 0; i < length; i++) {
+  const int point = (int)strcspn(plain, ".");
+  for (int i = 0; plain[i]; i++) {
+    const int left = point - 1 - i; /* digits before the point that follow */
     text.s[to++] = plain[i];
-    int left = point - 1 - i; /* digits before the point that follow */
     if (left > 0 && left % 3 == 0 && isdigit((unsigned char)plain[i])) text.s[to++] = ',';
   }
-  text.s[to] = '\0';
   return text;
+}
+
+ls_text_t ls_text_count(double value, int decimals) {
+  if (!isfinite(value) || fabs(value) >= 1e18) return made("%s", "");
+  return separated(made("%.*f", decimals, value).s);
+}
+
+ls_text_t ls_text_whole(int64_t value) {
+  return separated(made("%" PRId64, value).s);
+}
+
+ls_text_t ls_text_bytes(int64_t bytes) {
+  static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = (double)bytes;
+  int unit = 0;
+  for (; value >= 1000 && unit < LS_COUNT(units) - 1; unit++)
+    value /= 1000;
+  return made("%.*f %s", unit == 0 ? 0 : 2, value, units[unit]);
+}
+
+ls_text_t ls_text_time(double ns) {
+  if (!isfinite(ns)) return made("%s", "");
+  if (ns < 1e3) return made("%.0f ns", ns);
+  if (ns < 1e6) return made("%.1f us", ns / 1e3);
+  return ns < 1e9 ? made("%.2f ms", ns / 1e6) : made("%.2f s", ns / 1e9);
 }
 
 ls_text_t ls_text_digits(double value) {
@@ -86,12 +109,4 @@ ls_text_unit_t ls_text_unit(double us) {
 
 const char *ls_text_between(int i, int count) {
   return i == 0 ? "" : i + 1 == count ? " and " : ", ";
-}
-
-ls_text_t ls_text_number_word(double value) {
-  static const char *const words[] = {"one",   "two",   "three", "four", "five",   "six",
-                                      "seven", "eight", "nine",  "ten",  "eleven", "twelve"};
-  if (value >= 1 && value <= LS_COUNT(words) && value == floor(value))
-    return made("%s", words[(int)value - 1]);
-  return ls_text_count(value, 0);
 }
