@@ -22,7 +22,7 @@ static bool look_at_data(ls_config_t *config, const ls_dataset_t *data) {
  * them. */
 static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_backend_t *backend, int ranks,
                                int64_t samples, int64_t *data_rows) {
-  ls_engine_room_t room = {.backend = backend, .rows = samples};
+  ls_train_room_t room = {.backend = backend, .rows = samples};
   bool device = !backend->host_memory;
   int mode = config->data.resident;
   *data_rows = 0;
@@ -43,7 +43,7 @@ static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_back
         room.free_bytes = free_bytes;
     }
   }
-  return ls_engine_resident(ctx, config, ranks, &room, data_rows);
+  return ls_train_resident(ctx, config, ranks, &room, data_rows);
 }
 
 ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, const ls_dataset_t *data,
@@ -55,10 +55,10 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, const ls
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status == LS_OK) status = ls_backend_check_math(ctx, backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
-  status = ls_engine_check_share(ctx, config, ranks);
+  status = ls_engine_check_share(ctx, ls_config_batching(config), ranks);
   if (status != LS_OK) return status;
   lowered.exact = look_at_data(config, data);
-  ls_engine_say_unused(ctx, config, backend);
+  ls_config_say_unused(ctx, config, backend);
   int64_t data_rows;
   status = choose_data(ctx, config, backend, ranks, data ? data->rows : 0, &data_rows);
   if (status != LS_OK) return status;
@@ -66,10 +66,10 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, const ls
   lowered.graph = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.graph);
   lowered.program = ls_alloc_array(ctx, (size_t)ranks, sizeof *lowered.program);
   if (!lowered.graph || !lowered.program) status = LS_ERR_MEMORY;
-  ls_engine_share(config, 0, ranks, &lowered.share);
+  ls_engine_share(ls_config_batching(config), 0, ranks, &lowered.share);
   for (int r = 0; r < ranks && status == LS_OK; r++) {
     ls_step_t step = {0};
-    const ls_step_spec_t spec = {.config = config,
+    const ls_step_spec_t spec = {.step = ls_config_step(config),
                                  .kind = LS_STEP_TRAIN,
                                  .rank = r,
                                  .world_size = ranks,

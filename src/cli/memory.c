@@ -43,7 +43,7 @@ static int64_t process_bytes(ls_ctx_t *own, const ls_config_t *config, const ls_
   copy.parallel.strategy = r->strategy;
   copy.parallel.ranks = r->world_size;
   copy.parallel.threads = r->threads_per_rank;
-  ls_engine_share(&copy, 0, r->world_size, &share);
+  ls_engine_share(ls_config_batching(&copy), 0, r->world_size, &share);
   return ls_plan_process_bytes(own, &copy, profile, backend, share.rows, &bytes) == LS_OK ? bytes : 0;
 }
 

@@ -4,6 +4,7 @@
 #define LS_CONFIG_CONFIG_H
 
 #include "data/data.h"
+#include "engine/engine.h"
 #include "model/model.h"
 #include "monitor/monitor.h"
 #include "optim/optim.h"
@@ -104,6 +105,15 @@ extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */
 
 /* What the configuration says for its strategy, or for another row (NULL: its own). */
 ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy);
+/* What an engine takes from the configuration, which it borrows. parallel.strategy names a row. Of the engine's options the
+ * caller adds its ranks, and what it wants of them. */
+ls_batching_t ls_config_batching(const ls_config_t *config);
+ls_step_options_t ls_config_step(const ls_config_t *config);
+ls_engine_options_t ls_config_engine(const ls_config_t *config);
+/* Whether a step has a side lane: the configuration asks for one, and this backend computes on two streams at once. */
+bool ls_config_side_lane(const ls_config_t *config, const ls_backend_t *backend);
+/* Says, as information, which option of the configuration has no effect on this backend. */
+void ls_config_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend);
 
 enum { LS_CONFIG_SETS_MAX = 64 /* that the program takes from its command line */ };
 

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-static const ls_dtype_t wire_dtypes[] = {LS_F32, LS_BF16, LS_F16}; /* of ls_wire_names */
 static const char *const top_keys[] = {"model",   "data",   "train",     "parallel", "cost",
                                        "monitor", "safety", "supervise", NULL};
 static const char *const train_nested[] = {"optimizer", "schedule", "prune", "checkpoint", NULL};
@@ -162,13 +161,4 @@ void ls_config_destroy(ls_config_t *config) {
 void ls_config_resize(ls_config_t *config, int64_t accumulate) {
   config->train.smaller = accumulate > config->train.accumulate;
   config->train.accumulate = accumulate;
-}
-
-ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
-  const ls_parallel_config_t *parallel = &config->parallel;
-  if (!strategy) strategy = ls_strategy_find(parallel->strategy);
-  return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
-                                 .reproducible = parallel->reproducible,
-                                 .wire = wire_dtypes[parallel->wire],
-                                 .own = parallel->own[ls_strategy_index(strategy)]};
 }

@@ -45,8 +45,10 @@ static void tear_down(fixture_t *f) {
 }
 
 static ls_status_t open_engine(fixture_t *f, int64_t data_rows) {
-  const ls_engine_options_t options = {
-      .config = f->config, .comm = f->comm, .data_rows = data_rows, .training = true};
+  ls_engine_options_t options = ls_config_engine(f->config);
+  options.comm = f->comm;
+  options.data_rows = data_rows;
+  options.training = true;
   ls_engine_t *e = &f->engine;
   ls_status_t status = ls_engine_open(f->ctx, &options, e);
   if (status == LS_OK) status = ls_engine_connect(e);
@@ -247,7 +249,9 @@ static void times_are_sums_over_all_micro_batches(void **state) {
 
 /* The processors that this thread may use while rank r of two has an engine open. */
 static void processors_of(fixture_t *f, ls_comm_t *rank, cpu_set_t *set) {
-  const ls_engine_options_t options = {.config = f->config, .comm = rank, .training = true};
+  ls_engine_options_t options = ls_config_engine(f->config);
+  options.comm = rank;
+  options.training = true;
   assert_int_equal(ls_engine_open(f->ctx, &options, &f->engine), LS_OK);
   sched_getaffinity(0, sizeof *set, set);
   ls_engine_close(&f->engine);

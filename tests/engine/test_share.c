@@ -8,32 +8,21 @@
 
 enum { BATCH_MAX = 40, RANKS_MAX = 9 };
 
-static ls_config_t *config_of(ls_ctx_t *ctx) {
-  static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
-                             "data: {kind: synthetic, samples: 64}\n";
-  ls_config_t *config;
-  assert_int_equal(ls_config_parse(ctx, "test", text, strlen(text), NULL, 0, &config), LS_OK);
-  return config;
-}
-
 /* Ranks take the rows of a micro-batch in their order, so that together they are contiguous. */
 static void each_row_is_in_the_micro_batch_that_one_rank_alone_has(void **state) {
   (void)state;
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_config_t *config = config_of(ctx);
   for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
     for (int accumulate = 1; accumulate <= BATCH_MAX + 2; accumulate++)
       for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
         const int64_t whole = (batch + accumulate - 1) / accumulate;
         int64_t next[BATCH_MAX + 2], most = 0, count = 0; /* next: row of each micro-batch that nobody has */
-        config->train.batch = batch;
-        config->train.accumulate = accumulate;
+        const ls_batching_t of = {batch, accumulate, 0};
         for (int m = 0; m < accumulate; m++)
           next[m] = m * whole;
         for (int rank = 0; rank < ranks; rank++) {
           ls_engine_share_t s;
           int64_t real = 0;
-          ls_engine_share(config, rank, ranks, &s);
+          ls_engine_share(of, rank, ranks, &s);
           assert_int_equal(s.accumulate, accumulate);
           assert_true(s.rows >= 1 && s.stride >= s.rows);
           for (int m = 0; m < accumulate; m++)
@@ -54,30 +43,25 @@ static void each_row_is_in_the_micro_batch_that_one_rank_alone_has(void **state)
         }
         assert_int_equal(count, batch);
         ls_engine_share_t first;
-        ls_engine_share(config, 0, ranks, &first);
+        ls_engine_share(of, 0, ranks, &first);
         assert_int_equal(first.rows, most); /* what the planner lowers and memory reports */
       }
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
 }
 
 /* Counted from the rows of every rank in every micro-batch. */
 static void what_a_cut_costs_is_counted(void **state) {
   (void)state;
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_config_t *config = config_of(ctx);
   for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
     for (int ranks = 1; ranks <= RANKS_MAX && ranks <= batch; ranks++) {
       int64_t well = 0;
       for (int accumulate = 1; accumulate <= BATCH_MAX + 2; accumulate++) {
         int64_t most = 0, lacks = 0;
-        config->train.batch = batch;
-        config->train.accumulate = accumulate;
+        const ls_batching_t of = {batch, accumulate, 0};
         for (int m = 0; m < accumulate; m++) {
           bool all = true;
           for (int rank = 0; rank < ranks; rank++) {
             ls_engine_share_t s;
-            ls_engine_share(config, rank, ranks, &s);
+            ls_engine_share(of, rank, ranks, &s);
             all = all && s.first + m * s.stride < batch;
             most = s.count > most ? s.count : most;
           }
@@ -91,8 +75,6 @@ static void what_a_cut_costs_is_counted(void **state) {
         assert_int_equal(ls_engine_cut_well(batch, accumulate, ranks), well);
       }
     }
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
 }
 
 static void cuts_that_were_thought_to_be_good(void **state) {
@@ -122,88 +104,64 @@ static void a_rung_of_safety_empties_no_micro_batch(void **state) {
     int accumulate, ranks;
     int64_t resized;
   } rows[] = {{60, 1, 1, 2}, {10, 1, 3, 2}, {10, 4, 1, 0}, {10, 5, 1, 10}, {24, 2, 8, 0}, {10, 6, 1, 0}};
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_config_t *config = config_of(ctx);
-  ls_trainer_t *t = ls_alloc(ctx, sizeof *t);
-  assert_non_null(t);
+  static ls_config_t config;
+  static ls_trainer_t t;
   for (int i = 0; i < LS_COUNT(rows); i++) {
     ls_comm_t comm = {.size = rows[i].ranks};
     ls_world_t world = {.comm = &comm};
-    config->train.batch = rows[i].batch;
-    config->train.accumulate = rows[i].accumulate;
-    t->config = config;
-    t->world = &world;
-    assert_int_equal(ls_trainer_safety_resized(t, true), rows[i].resized);
-    assert_int_equal(ls_trainer_safety_resized(t, false), 0);
+    config.train.batch = rows[i].batch;
+    config.train.accumulate = rows[i].accumulate;
+    t.config = &config;
+    t.world = &world;
+    assert_int_equal(ls_trainer_safety_resized(&t, true), rows[i].resized);
+    assert_int_equal(ls_trainer_safety_resized(&t, false), 0);
   }
-  ls_free(t);
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
 }
 
 static void one_micro_batch_is_shared_evenly(void **state) {
   (void)state;
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_config_t *config = config_of(ctx);
   for (int64_t batch = RANKS_MAX; batch <= BATCH_MAX; batch++)
     for (int ranks = 1; ranks <= RANKS_MAX; ranks++)
       for (int rank = 0; rank < ranks; rank++) {
         int64_t first, count;
         ls_engine_share_t s;
-        config->train.batch = batch;
-        ls_engine_share(config, rank, ranks, &s);
+        ls_engine_share((ls_batching_t){batch, 1, 0}, rank, ranks, &s);
         ls_share(batch, rank, ranks, &first, &count);
         assert_int_equal(s.first, first);
         assert_int_equal(s.count, count);
         assert_int_equal(s.rows, count);
       }
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
 }
 
 /* Rank after rank has the next contiguous block of whole shards. */
 static void shards_are_contiguous_blocks(void **state) {
   (void)state;
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_config_t *config = config_of(ctx);
-  config->parallel.reproducible = true;
-  config->parallel.shards = 8;
   for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
     for (int ranks = 1; ranks <= 8; ranks *= 2)
       for (int rank = 0; rank < ranks; rank++) {
         const int64_t rows = (batch + 7) / 8, first = rank * (8 / ranks) * rows,
                       end = first + 8 / ranks * rows;
         ls_engine_share_t s;
-        config->train.batch = batch;
-        ls_engine_share(config, rank, ranks, &s);
+        ls_engine_share((ls_batching_t){batch, 1, 8}, rank, ranks, &s);
         assert_int_equal(s.accumulate, 8 / ranks);
         assert_int_equal(s.rows, rows);
         assert_int_equal(s.stride, rows);
         assert_int_equal(s.first, first);
         assert_int_equal(s.count, first >= batch ? 0 : (end < batch ? end : batch) - first);
       }
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
 }
 
 /* The last bits of a loss depend on the rows of a chunk: train.accumulate is not to move them. */
 static void chunks_of_evaluations_do_not_depend_on_micro_batches(void **state) {
   (void)state;
-  ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  ls_config_t *config = config_of(ctx);
-  config->train.batch = 500;
-  for (config->train.accumulate = 1; config->train.accumulate <= 7; config->train.accumulate++) {
-    assert_int_equal(ls_engine_eval_rows(config, 5000, 1), 500);
-    assert_int_equal(ls_engine_eval_rows(config, 5000, 3), 167);
-    assert_int_equal(ls_engine_eval_rows(config, 300, 3), 100);
+  for (int accumulate = 1; accumulate <= 7; accumulate++) {
+    const ls_batching_t of = {500, accumulate, 0};
+    assert_int_equal(ls_engine_eval_rows(of, 5000, 1), 500);
+    assert_int_equal(ls_engine_eval_rows(of, 5000, 3), 167);
+    assert_int_equal(ls_engine_eval_rows(of, 300, 3), 100);
   }
-  config->train.accumulate = 1;
-  config->parallel.reproducible = true;
-  config->parallel.shards = 4;
   for (int ranks = 1; ranks <= 4; ranks *= 2)
-    assert_int_equal(ls_engine_eval_rows(config, 5000, ranks), 125);
-  ls_config_destroy(config);
-  ls_ctx_destroy(ctx);
+    assert_int_equal(ls_engine_eval_rows((ls_batching_t){500, 1, 4}, 5000, ranks), 125);
 }
 
 int main(void) {

@@ -19,8 +19,8 @@ allowed() {
   strategy) echo "base device graph comm state schedule optim" ;;
   monitor) echo "base stat machine" ;;
   supervise) echo "base monitor" ;;
-  config) echo "base data device graph comm model optim strategy monitor supervise" ;;
-  engine) echo "base data device graph comm model state schedule optim ckpt strategy config" ;;
+  config) echo "base data device graph comm model state schedule optim strategy engine monitor supervise" ;;
+  engine) echo "base data device graph comm state schedule optim strategy" ;;
   train) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
   chaos) echo "base stat config monitor supervise" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;

@@ -40,7 +40,9 @@ static void same_values_shapes_and_waits(void **state) {
     ls_timing_rank_t timed;
     ls_engine_t trained;
     open_timed(config, rank, 0, &job, &timed);
-    const ls_engine_options_t options = {.config = config, .comm = comm[rank], .training = true};
+    ls_engine_options_t options = ls_config_engine(config);
+    options.comm = comm[rank];
+    options.training = true;
     assert_int_equal(ls_engine_open(ctx, &options, &trained), LS_OK);
     assert_int_equal(ls_engine_lower(&trained, LS_STEP_TRAIN, trained.share.rows), LS_OK);
     assert_int_equal(ls_engine_allocate(&trained, true), LS_OK);

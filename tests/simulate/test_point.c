@@ -2,8 +2,8 @@
  * 1024. */
 #include "support.h"
 
-#include "engine/engine.h"
 #include "config/config.h"
+#include "engine/engine.h"
 
 static const char *const config_text = "model: {preset: mlp-large}\ndata: {kind: synthetic}\n"
                                        "train: {batch: 4096, epochs: 1}\nparallel: {strategy: ddp}\n";
@@ -160,8 +160,11 @@ static void ranks_have_the_rows_of_training(void **state) {
   const ls_backend_t device = {.name = "device"};
   prepare(&s, "train.accumulate=3");
   for (int rank = 0; rank < 1000; rank += 333) {
-    const ls_step_spec_t spec = {
-        .config = s.config, .kind = LS_STEP_TRAIN, .rank = rank, .world_size = 1000, .backend = &device};
+    const ls_step_spec_t spec = {.step = ls_config_step(s.config),
+                                 .kind = LS_STEP_TRAIN,
+                                 .rank = rank,
+                                 .world_size = 1000,
+                                 .backend = &device};
     ls_program_t program;
     ls_step_t step;
     ls_fit_t simulated, trained;

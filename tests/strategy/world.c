@@ -229,16 +229,15 @@ static void check_declared(const worker_t *w, int rows) {
 static void lower_rank(worker_t *w, int rank) {
   const job_t *job = w->job;
   rank_result_t *result = w->result;
-  const ls_config_t config = {
-      .train = {.batch = job->samples, .accumulate = job->accumulate},
-      .parallel = {.reproducible = job->reproducible, .shards = job->accumulate * job->world_size},
-      .optimizer = {.name = job->adam ? LS_OPTIM_ADAM : LS_OPTIM_SGD,
-                    .lr = job->lr,
-                    .momentum = job->momentum,
-                    .beta1 = 0.9,
-                    .beta2 = 0.999,
-                    .eps = 1e-8}};
-  ls_engine_share(&config, rank, job->world_size, &w->share);
+  const int64_t shards = job->reproducible ? job->accumulate * job->world_size : 0;
+  const ls_batching_t cut = {.batch = job->samples, .accumulate = job->accumulate, .shards = shards};
+  const ls_optim_config_t optimizer = {.name = job->adam ? LS_OPTIM_ADAM : LS_OPTIM_SGD,
+                                       .lr = job->lr,
+                                       .momentum = job->momentum,
+                                       .beta1 = 0.9,
+                                       .beta2 = 0.999,
+                                       .eps = 1e-8};
+  ls_engine_share(cut, rank, job->world_size, &w->share);
   network_make_of(w->ctx, w->share.rows, job, &w->graph);
   const ls_pass_context_t passes = {.has = has_none, .low = job->low};
   assert_int_equal(ls_graph_run_passes(w->graph, &passes), LS_OK);
@@ -246,7 +245,7 @@ static void lower_rank(worker_t *w, int rank) {
   assert_true(w->table->layout->total <= PARAMS_MAX);
   result->param_count = w->table->layout->total;
   ls_optim_rule_t optim;
-  ls_optim_rule(&config.optimizer, job->clip, &optim);
+  ls_optim_rule(&optimizer, job->clip, &optim);
   if (job->low == LS_F16) optim.control_attrs.i[0] = job->good_steps ? job->good_steps : LS_SCALE_STEPS;
   ls_lower_t in = {.graph = w->graph,
                    .state = w->table,

@@ -40,8 +40,11 @@ static void open_net(net_t *n, const char *freeze) {
            freeze, "stem");
   *n = (net_t){.ctx = ls_ctx_create(NULL, NULL)};
   assert_int_equal(ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config), LS_OK);
-  const ls_step_spec_t spec = {
-      .config = n->config, .kind = LS_STEP_TRAIN, .world_size = 1, .rows = ROWS, .backend = &ls_backend_ref};
+  const ls_step_spec_t spec = {.step = ls_config_step(n->config),
+                               .kind = LS_STEP_TRAIN,
+                               .world_size = 1,
+                               .rows = ROWS,
+                               .backend = &ls_backend_ref};
   assert_int_equal(ls_step_lower(n->ctx, &spec, &n->member), LS_OK);
   n->schedule = n->member.program.member[0];
   n->table = n->schedule->state;

@@ -142,7 +142,6 @@ static void a_device_gives_whole_pages(void **state) {
 
 static void evaluation_takes_no_more_rows_than_there_are(void **state) {
   (void)state;
-  ls_config_t config = {.parallel.reproducible = false};
   const struct {
     int64_t batch, samples;
     int ranks;
@@ -153,9 +152,8 @@ static void evaluation_takes_no_more_rows_than_there_are(void **state) {
                {1024, 101, 2, 51},
                {257, 10000, 2, 129}};
   for (int i = 0; i < LS_COUNT(cases); i++) {
-    config.train.batch = cases[i].batch;
-    config.train.accumulate = 1;
-    assert_int_equal(ls_engine_eval_rows(&config, cases[i].samples, cases[i].ranks), cases[i].rows);
+    const ls_batching_t cut = {cases[i].batch, 1, 0};
+    assert_int_equal(ls_engine_eval_rows(cut, cases[i].samples, cases[i].ranks), cases[i].rows);
   }
 }
 

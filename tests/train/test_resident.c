@@ -140,10 +140,10 @@ static int64_t choose(ls_ctx_t *ctx, const char *resident, bool copies, int64_t 
                       ls_status_t want) {
   ls_config_t *config = parse(ctx, resident);
   const ls_backend_t backend = {.name = "device", .host_memory = !copies};
-  ls_engine_room_t room = {.backend = &backend, .rows = rows, .free_bytes = free_bytes};
+  ls_train_room_t room = {.backend = &backend, .rows = rows, .free_bytes = free_bytes};
   int64_t data_rows = -1;
   ls_ctx_clear(ctx);
-  assert_int_equal(ls_engine_resident(ctx, config, 2, &room, &data_rows), want);
+  assert_int_equal(ls_train_resident(ctx, config, 2, &room, &data_rows), want);
   assert_int_equal(want == LS_OK, ls_ctx_error(ctx)[0] == 0);
   ls_config_destroy(config);
   return data_rows;
@@ -154,7 +154,7 @@ static int64_t step_bytes(ls_ctx_t *ctx, int64_t rows) {
   ls_step_t step;
   ls_fit_t fit;
   const ls_backend_t device = {.name = "device"};
-  const ls_step_spec_t spec = {.config = config,
+  const ls_step_spec_t spec = {.step = ls_config_step(config),
                                .kind = LS_STEP_TRAIN,
                                .world_size = 2,
                                .rows = 8,

@@ -36,7 +36,7 @@ static void open_net_on(net_t *n, const char *model, const char *train, const ch
   ls_config_parse(n->ctx, "c.yaml", text, strlen(text), NULL, 0, &n->config);
   assert_string_equal(ls_ctx_error(n->ctx), "");
   const ls_step_spec_t spec = {
-      .config = n->config, .kind = LS_STEP_TRAIN, .world_size = 1, .backend = backend};
+      .step = ls_config_step(n->config), .kind = LS_STEP_TRAIN, .world_size = 1, .backend = backend};
   assert_int_equal(ls_step_lower(n->ctx, &spec, &n->step), LS_OK);
   assert_int_equal(ls_program_check(&n->step.program), LS_OK);
 }
@@ -172,7 +172,7 @@ static void what_is_said_is_what_is_lowered(void **state) {
                 "input: [3], loss: mse, layers: [{dense: {units: 4, activation: relu}}, {dense: {units: 2}}]",
                 TRAIN, "side_lane: on", &backend);
     said = 0;
-    ls_engine_say_unused(ctx, n.config, &backend);
+    ls_config_say_unused(ctx, n.config, &backend);
     assert_int_equal(said, !sides);
     assert_int_equal(count(&n, NULL, LS_LANE_SIDE) > 0, sides);
     close_net(&n);

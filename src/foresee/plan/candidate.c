@@ -82,14 +82,14 @@ static int threads_of(const ls_planner_t *p, int devices) {
 /* Decides as training will, with a device to itself. Demanded residency is not refused here, even if it may
  * not fit. */
 static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
-  ls_engine_room_t room = {.backend = p->backend, .rows = p->data_rows};
+  ls_train_room_t room = {.backend = p->backend, .rows = p->data_rows};
   config->data.resident = p->config->data.resident;
   bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;
   int64_t left_bytes =
       p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, NULL, &assumed);
   if (bounded && left_bytes > 0) room.free_bytes = left_bytes;
-  return ls_engine_resident(p->ctx, config, c->devices, &room, &c->data_rows);
+  return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
 }
 
 static const ls_transport_t *transport_of(const ls_planner_t *p) {
@@ -106,7 +106,7 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
                           .transport = devices > 1 ? transport_of(p) : NULL,
                           .own = ls_config_strategy(p->config, strategy).own,
                           .bucket_bytes = p->config->parallel.bucket_bytes,
-                          .side_lane = ls_engine_side_lane(p->config, p->backend),
+                          .side_lane = ls_config_side_lane(p->config, p->backend),
                           .accumulate = p->config->train.accumulate,
                           .speedup = NAN,
                           .efficiency = NAN,
@@ -122,7 +122,7 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
 /* rows 0: of rank 0's share. */
 static ls_status_t lower(const ls_planner_t *p, ls_candidate_t *c, const ls_config_t *config,
                          ls_step_kind_t kind, int64_t rows, ls_program_t *program) {
-  const ls_step_spec_t spec = {.config = config,
+  const ls_step_spec_t spec = {.step = ls_config_step(config),
                                .kind = kind,
                                .world_size = c->devices,
                                .rows = rows,
@@ -153,7 +153,7 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_prog
 /* Evaluation has a program of its own beside the training step's. */
 static ls_status_t lower_evaluation(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
   ls_config_t config = ls_plan_config(p->config, c);
-  int64_t rows = ls_engine_eval_rows(&config, p->eval_samples, c->devices);
+  int64_t rows = ls_engine_eval_rows(ls_config_batching(&config), p->eval_samples, c->devices);
   return lower(p, c, &config, LS_STEP_EVALUATE, rows, program);
 }
 

@@ -102,15 +102,16 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   if (window_ns < least_ns) window_ns = least_ns;
   /* However late: a plan of nothing is none. */
   if (ls_clock_ns() + window_ns > p->deadline_ns && (p->any_known || p->searching)) return LS_OK;
-  ls_timing_job_t job = {.config = &config,
-                         .backend = p->backend,
-                         .ranks = c->devices,
-                         .threads = c->threads,
-                         .together = ls_cost_together(p->backend, c->devices),
-                         .data_rows = c->data_rows,
-                         .eval_rows =
-                             p->evaluates ? ls_engine_eval_rows(&config, p->eval_samples, c->devices) : 0,
-                         .window_ns = window_ns};
+  ls_timing_job_t job = {
+      .config = &config,
+      .backend = p->backend,
+      .ranks = c->devices,
+      .threads = c->threads,
+      .together = ls_cost_together(p->backend, c->devices),
+      .data_rows = c->data_rows,
+      .eval_rows =
+          p->evaluates ? ls_engine_eval_rows(ls_config_batching(&config), p->eval_samples, c->devices) : 0,
+      .window_ns = window_ns};
   status = time_job(p, c, &job, &cost);
   if (status == LS_OK && p->backend->host_processors) status = ls_busy_note(p, cost.timing, c->rows);
   if (status != LS_OK) return status;

@@ -35,7 +35,7 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   char wire[16] = "";
   if (config->parallel.wire && ranks > 1)
     snprintf(wire, sizeof wire, "|%s", ls_wire_names[config->parallel.wire]);
-  const char *side = ls_engine_side_lane(config, backend) ? "|side lane" : "";
+  const char *side = ls_config_side_lane(config, backend) ? "|side lane" : "";
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   char *strategy = strategy_text(&arena, config, ranks);

@@ -228,7 +228,7 @@ static bool wins_here(const ls_plan_t *plan, int devices) {
 static ls_status_t search_crossover(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
   plan->batch_max = BATCH_MAX;
   for (int devices = 2; devices <= 4; devices *= 2) {
-    if (devices > p->devices || !ls_engine_can_share(p->config, devices)) break;
+    if (devices > p->devices || !ls_engine_can_share(ls_config_batching(p->config), devices)) break;
     if (options->only_count > 0 && !asked_for(devices, options)) continue;
     ls_crossover_t *c = &plan->crossover[plan->crossover_count++];
     ls_status_t status = ls_plan_crossover(p, devices, plan->batch_max, c);
@@ -302,7 +302,7 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   enumeration_t e = {.p = p, .plan = plan};
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
-    if (worth_trying(n, p->devices, options) && ls_engine_can_share(p->config, n)) status = enumerate(&e, n);
+    if (worth_trying(n, p->devices, options) && ls_engine_can_share(ls_config_batching(p->config), n)) status = enumerate(&e, n);
   ls_load_t begin;
   ls_load_read(options->stat_path, &begin);
   if (status == LS_OK) status = time_all(p, plan);

@@ -29,7 +29,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   int64_t parts = config.train.accumulate, first, even;
   ls_share(config.train.batch, rank, ranks, &first, &even);
   bool as_training = config.parallel.reproducible || rows == even; /* other shares are the simulation's own */
-  const ls_step_spec_t spec = {.config = &config,
+  const ls_step_spec_t spec = {.step = ls_config_step(&config),
                                .kind = LS_STEP_TRAIN,
                                .rank = rank,
                                .world_size = ranks,

@@ -124,13 +124,13 @@ ls_status_t ls_timing_rank_open(ls_timing_rank_t *r) {
   bool whole = r->job->backend->host_processors || r->config.parallel.reproducible || r->config.parallel.wire;
   noop(r->ctx, whole ? r->rank : 0, whole ? r->job->ranks : 1, false, &r->alone);
   r->alone.deadline_ns = ls_timing_deadline_ns(&r->config);
-  ls_engine_share(&r->config, r->rank, r->job->ranks, &share);
-  const ls_engine_options_t options = {.config = &r->config,
-                                       .comm = &r->alone,
-                                       .exchange = r->exchange,
-                                       .share = &share,
-                                       .data_rows = r->data_rows,
-                                       .training = true};
+  ls_engine_share(ls_config_batching(&r->config), r->rank, r->job->ranks, &share);
+  ls_engine_options_t options = ls_config_engine(&r->config);
+  options.comm = &r->alone;
+  options.exchange = r->exchange;
+  options.share = &share;
+  options.data_rows = r->data_rows;
+  options.training = true;
   ls_status_t status = ls_engine_open(r->ctx, &options, e);
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_TRAIN, share.rows);
   if (status == LS_OK && r->job->eval_rows) status = ls_engine_lower(e, LS_STEP_EVALUATE, r->job->eval_rows);

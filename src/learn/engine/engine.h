@@ -19,7 +19,7 @@
 #ifndef LS_ENGINE_ENGINE_H
 #define LS_ENGINE_ENGINE_H
 
-#include "config/config.h"
+#include "data/data.h"
 #include "schedule/run.h"
 #include "strategy/strategy.h"
 
@@ -33,6 +33,27 @@ typedef enum {
   LS_STEP_PREDICT,  /* the same with f32 samples from the host, wherever the other kinds take theirs */
   LS_STEP_KINDS
 } ls_step_kind_t;
+
+/* How a global batch is cut: into `accumulate` micro-batches, or in a reproducible step into `shards` of them (else 0). */
+typedef struct {
+  int64_t batch, accumulate, shards;
+} ls_batching_t;
+
+/* How steps are made: what an engine takes from a configuration (ls_config_step). Pointers are borrowed. */
+typedef struct {
+  /* The graph of a micro-batch of `rows` rows, whose tensors know their group of the optimizer; for training with its
+   * backward pass. Called whenever a step is lowered. */
+  ls_status_t (*build)(ls_ctx_t *ctx, const void *of, ls_step_kind_t kind, int64_t rows, ls_graph_t **graph);
+  const void *of;
+  const ls_optim_config_t *optimizer;
+  double clip_norm;
+  bool masks; /* parameters are pruned */
+  ls_math_t math;
+  bool fuse;
+  const ls_strategy_t *strategy;
+  ls_strategy_options_t options; /* side_lane: if the backend has one */
+  ls_batching_t batching;
+} ls_step_options_t;
 
 typedef struct {
   int64_t rows; /* of one micro-batch */
@@ -52,7 +73,7 @@ typedef struct {
   int accumulate;
 } ls_engine_share_t;
 /* If the ranks cannot share a step (see below), there is no share. */
-void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share);
+void ls_engine_share(ls_batching_t cut, int rank, int world_size, ls_engine_share_t *share);
 /* What the cut costs in a full batch of at least a row for each rank, without parallel.reproducible. */
 typedef struct {
   int64_t empty;   /* micro-batches in which some rank has no row, but computes all the same */
@@ -64,22 +85,17 @@ ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t accumulate, int world_size)
 int64_t ls_engine_cut_well(int64_t batch, int64_t accumulate, int world_size);
 /* Rows that a rank evaluates at once, the same on all ranks: enough to be efficient, no more than exist. The last
  * bits of a loss depend on this number, so for a reproducible run it does not depend on the ranks. */
-int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int world_size);
+int64_t ls_engine_eval_rows(ls_batching_t cut, int64_t samples, int world_size);
 /* Whether so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
-bool ls_engine_can_share(const ls_config_t *config, int world_size);
-ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size);
-/* Whether a step has a side lane: the configuration asks for one, and this backend computes on two streams at once. */
-bool ls_engine_side_lane(const ls_config_t *config, const ls_backend_t *backend);
-/* Says, as information, which option of the configuration has no effect on this backend. */
-void ls_engine_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend);
-
+bool ls_engine_can_share(ls_batching_t cut, int world_size);
+ls_status_t ls_engine_check_share(ls_ctx_t *ctx, ls_batching_t cut, int world_size);
 /* A kind of step of one rank, without a device. */
 typedef struct {
-  const ls_config_t *config; /* parallel.strategy names a row */
+  ls_step_options_t step;
   ls_step_kind_t kind;
   int rank, world_size;
   int64_t rows;      /* of one micro-batch; 0: of this rank's share */
-  int64_t data_rows; /* samples on the device, as ls_engine_resident says */
+  int64_t data_rows; /* samples on the device */
   /* Its facts decide about lanes, its kernels about passes; without a device table it has neither. */
   const ls_backend_t *backend;
   /* In which to declare the state; NULL: a table of its own, held by the schedules. */
@@ -93,7 +109,11 @@ ls_status_t ls_step_declare(ls_ctx_t *ctx, const ls_step_spec_t *spec, ls_state_
 void ls_step_release(ls_step_t *step);
 
 typedef struct {
-  const ls_config_t *config;      /* as in ls_step_spec_t; borrowed until close */
+  ls_step_options_t step; /* what it borrows is there until close */
+  const char *backend, *transport;
+  int threads; /* of this rank; 0: the cores of the node / ranks on it */
+  bool bind;   /* on a host, to its own share of the node's processors */
+  uint64_t seed;
   ls_comm_t *comm;                /* the ranks; borrowed until close */
   ls_comm_t *exchange;            /* carries the tensors, borrowed; NULL: comm, or what connect makes */
   const ls_engine_share_t *share; /* NULL: this rank's among those of comm */
@@ -121,7 +141,7 @@ typedef struct {
  * belongs to the functions below. */
 typedef struct {
   ls_ctx_t *ctx;
-  const ls_config_t *config;
+  ls_engine_options_t options;
   ls_comm_t *comm;     /* borrowed */
   ls_comm_t *exchange; /* carries tensors: comm, or a transport's, or the caller's */
   bool own_exchange;
@@ -201,22 +221,6 @@ ls_status_t ls_engine_launch(ls_engine_t *engine);
 /* Waits for the oldest step in flight. *stats: LS_STATS_COUNT floats, until the next call; NULL is allowed. */
 ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);
 
-/* The facts about data and device that decide whether the data stay on the device. */
-typedef struct {
-  const ls_backend_t *backend;
-  int64_t rows;       /* of the data, both parts; 0 = not known */
-  int64_t free_bytes; /* of the device's memory; 0 = not known */
-} ls_engine_room_t;
-/* The number of samples that each of world_size ranks keeps on its device for training: all, or 0 = none (the
- * host then gathers every batch). Training and plans share this rule. With data.resident
- *   auto   all, on a device with memory of its own, if they take at most a quarter of the free bytes and a
- *          step still fits beside them, with an eighth left over. Unknown facts count as no.
- *   true   all, on any backend. LS_ERR_MEMORY if it is known that they do not fit, LS_ERR_CONFIG if there
- *          are too many to count in 32 bits.
- *   false  none.
- * Pure. */
-ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
-                               const ls_engine_room_t *room, int64_t *data_rows);
 /* The number of threads that fill a batch of `rows` rows of `row_bytes`, from the rank's own threads: one if
  * the rank's threads also compute, none for batches so small that meeting a thread takes longer than filling;
  * if a device computes, as many as help. */

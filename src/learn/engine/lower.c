@@ -1,4 +1,4 @@
-/* From a configuration to the program of a kind of step, without a device: a pipeline of stages. */
+/* A kind of step becomes a program, without a device: a pipeline of stages. */
 #include "engine/engine.h"
 
 #include "graph/pass/pass.h"
@@ -7,7 +7,7 @@
 
 static const struct {
   bool training;
-  bool data; /* samples are the data's: of their dtype, and taken from the device where they are there */
+  bool data; /* samples are taken from the device where they are there */
   int input_slots;
 } kinds[LS_STEP_KINDS] = {[LS_STEP_TRAIN] = {true, true, LS_ENGINE_SLOTS},
                           [LS_STEP_EVALUATE] = {false, true, 1},
@@ -18,17 +18,6 @@ static bool has_kernel(const void *of, const char *op, ls_dtype_t low) {
   const ls_device_ops_t *device = backend->device;
   bool serves = device && (low == LS_F32 || backend->plain_c || (device->low && device->low(NULL, op, low)));
   return serves && device->kernel && device->kernel(NULL, op);
-}
-
-bool ls_engine_side_lane(const ls_config_t *config, const ls_backend_t *backend) {
-  return config->parallel.side_lane == LS_SIDE_ON && backend->side_bytes > 0;
-}
-
-void ls_engine_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend) {
-  if (config->parallel.side_lane == LS_SIDE_ON && !ls_engine_side_lane(config, backend))
-    ls_log(ctx, LS_LOG_INFO,
-           "parallel.side_lane is on: without effect, because backend %s computes on one lane",
-           backend->name);
 }
 
 /* A step on its way to a program. Every stage reads what the stages before it have made. */
@@ -44,38 +33,25 @@ typedef struct {
   ls_lower_t in;         /* placement */
 } lowering_t;
 
-/* The graph of one micro-batch, whose tensors know their group of the optimizer. */
 static ls_status_t make_model(lowering_t *l) {
-  const ls_config_t *config = l->spec->config;
-  ls_model_config_t model = config->model;
-  if (!kinds[l->spec->kind].data) {
-    model.dtype = LS_F32;
-    model.scores = 0;
-  }
-  ls_status_t status = ls_model_build(l->ctx, &model, l->step.rows, l->training, &l->step.graph);
-  for (int id = 0; status == LS_OK && id < l->step.graph->tensor_count; id++) {
-    ls_graph_tensor_t *t = &l->step.graph->tensors[id];
-    t->group = ls_optim_group_of(&config->optimizer, t->name);
-  }
-  return status;
+  return l->spec->step.build(l->ctx, l->spec->step.of, l->spec->kind, l->step.rows, &l->step.graph);
 }
 
 static ls_status_t make_rule(lowering_t *l) {
-  const ls_config_t *config = l->spec->config;
-  ls_optim_rule(&config->optimizer, config->train.clip_norm, &l->optim);
-  l->optim.masks = config->prune.sparsity > 0;
+  ls_optim_rule(l->spec->step.optimizer, l->spec->step.clip_norm, &l->optim);
+  l->optim.masks = l->spec->step.masks;
   return LS_OK;
 }
 
 static ls_status_t set_precision(lowering_t *l) {
-  l->low = ls_math_low((ls_math_t)l->spec->config->train.precision);
+  l->low = ls_math_low(l->spec->step.math);
   if (l->low == LS_F16) l->optim.control_attrs.i[0] = LS_SCALE_STEPS;
   return LS_OK;
 }
 
 static ls_status_t run_passes(lowering_t *l) {
   const ls_pass_context_t passes = {
-      .has = has_kernel, .backend = l->spec->backend, .low = l->low, .fuse = l->spec->config->parallel.fuse};
+      .has = has_kernel, .backend = l->spec->backend, .low = l->low, .fuse = l->spec->step.fuse};
   return ls_graph_run_passes(l->step.graph, &passes);
 }
 
@@ -95,14 +71,13 @@ static ls_status_t place(lowering_t *l) {
                        .copies = !spec->backend->host_memory,
                        .widens = spec->backend->host_memory,
                        .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
-                       .options = ls_config_strategy(spec->config, NULL)};
-  l->in.options.side_lane = ls_engine_side_lane(spec->config, spec->backend);
-  return ls_strategy_declare(l->ctx, ls_strategy_find(spec->config->parallel.strategy), &l->in);
+                       .options = l->spec->step.options};
+  l->in.options.side_lane &= spec->backend->side_bytes > 0;
+  return ls_strategy_declare(l->ctx, l->spec->step.strategy, &l->in);
 }
 
 static ls_status_t lower(lowering_t *l) {
-  const ls_strategy_t *strategy = ls_strategy_find(l->spec->config->parallel.strategy);
-  ls_status_t status = ls_strategy_lower(l->ctx, strategy, &l->in, &l->step.program);
+  ls_status_t status = ls_strategy_lower(l->ctx, l->spec->step.strategy, &l->in, &l->step.program);
   l->step.program.graph_bytes = ls_arena_bytes(&l->step.graph->arena);
   return status;
 }
@@ -113,7 +88,7 @@ static const stage_t stages[] = {make_model, make_rule, set_precision, run_passe
 /* Runs the stages before `end`; *l is to be released. */
 static ls_status_t run_stages(ls_ctx_t *ctx, const ls_step_spec_t *spec, stage_t end, lowering_t *l) {
   ls_engine_share_t share;
-  ls_engine_share(spec->config, spec->rank, spec->world_size, &share);
+  ls_engine_share(spec->step.batching, spec->rank, spec->world_size, &share);
   *l = (lowering_t){.ctx = ctx,
                     .spec = spec,
                     .training = kinds[spec->kind].training,

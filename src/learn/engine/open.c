@@ -10,7 +10,7 @@
 enum { ROOM_BYTES = 32 << 20 };
 
 static ls_step_spec_t spec_of(const ls_engine_t *e, ls_step_kind_t kind, int64_t rows) {
-  return (ls_step_spec_t){.config = e->config,
+  return (ls_step_spec_t){.step = e->options.step,
                           .kind = kind,
                           .rank = e->comm->rank,
                           .world_size = e->comm->size,
@@ -28,26 +28,26 @@ static ls_status_t declare(ls_engine_t *e, bool training) {
 }
 
 ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls_engine_t *e) {
-  const ls_config_t *config = options->config;
   ls_comm_t *comm = options->comm;
+  const ls_step_options_t *step = &options->step;
   *e = (ls_engine_t){.ctx = ctx,
-                     .config = config,
+                     .options = *options,
                      .comm = comm,
                      .exchange = options->exchange ? options->exchange : comm,
                      .data_rows = options->data_rows};
-  ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &e->backend);
-  if (status == LS_OK) status = ls_backend_check_math(ctx, e->backend, (ls_math_t)config->train.precision);
+  ls_status_t status = ls_backend_find(ctx, options->backend, &e->backend);
+  if (status == LS_OK) status = ls_backend_check_math(ctx, e->backend, step->math);
   if (status != LS_OK) return status;
   e->lag = e->backend->synchronous ? 0 : 1;
-  e->threads = (int)config->parallel.threads;
+  e->threads = options->threads;
   if (e->threads == 0) e->threads = ls_cpu_count() / comm->local_size;
   if (e->threads < 1) e->threads = 1;
-  if (e->backend->host_processors && config->parallel.bind && e->threads <= ls_cpu_count() / comm->local_size)
+  if (e->backend->host_processors && options->bind && e->threads <= ls_cpu_count() / comm->local_size)
     ls_cpu_narrow(comm->local_rank, comm->local_size, &e->unbound);
   if (options->share)
     e->share = *options->share;
   else
-    ls_engine_share(config, comm->rank, comm->size, &e->share);
+    ls_engine_share(step->batching, comm->rank, comm->size, &e->share);
   if (!e->backend->host_processors) {
     int devices = e->backend->device->count(ctx);
     if (comm->local_rank >= devices)
@@ -57,15 +57,15 @@ ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls
   }
   ls_device_options_t device = {.index = comm->local_rank,
                                 .threads = e->threads,
-                                .reproducible = config->parallel.reproducible,
-                                .math = (ls_math_t)config->train.precision};
+                                .reproducible = step->options.reproducible,
+                                .math = step->math};
   status = e->backend->device->open(ctx, &device, &e->device);
   if (status == LS_OK) status = e->backend->stream->create(e->device, LS_STREAM_INLINE, &e->stream);
   return status == LS_OK ? declare(e, options->training) : status;
 }
 
 ls_status_t ls_engine_connect(ls_engine_t *e) {
-  const char *transport = e->config->parallel.transport;
+  const char *transport = e->options.transport;
   ls_status_t status = ls_transport_connect(e->ctx, transport, e->device, e->comm, &e->exchange);
   e->own_exchange = e->exchange != e->comm;
   return status;
@@ -113,7 +113,7 @@ void ls_engine_unbind(ls_engine_t *e) {
 }
 
 ls_status_t ls_engine_fill(ls_engine_t *e, bool again) {
-  return (again ? ls_state_refill : ls_state_fill)(e->state, e->stream, (uint64_t)e->config->train.seed,
+  return (again ? ls_state_refill : ls_state_fill)(e->state, e->stream, e->options.seed,
                                                    e->comm->deadline_ns);
 }
 

@@ -24,10 +24,9 @@ static ls_engine_share_t share_of(int64_t batch, int64_t parts, bool shards, int
   return share;
 }
 
-void ls_engine_share(const ls_config_t *config, int rank, int world_size, ls_engine_share_t *share) {
-  const bool shards = config->parallel.reproducible;
-  const int64_t parts = shards ? config->parallel.shards : config->train.accumulate;
-  *share = share_of(config->train.batch, parts, shards, rank, world_size);
+void ls_engine_share(ls_batching_t cut, int rank, int world_size, ls_engine_share_t *share) {
+  const bool shards = cut.shards > 0;
+  *share = share_of(cut.batch, shards ? cut.shards : cut.accumulate, shards, rank, world_size);
 }
 
 /* In each micro-batch the rows of the last rank are the last ones: it is the first without any. */
@@ -47,26 +46,26 @@ int64_t ls_engine_cut_well(int64_t batch, int64_t accumulate, int world_size) {
   return accumulate;
 }
 
-int64_t ls_engine_eval_rows(const ls_config_t *config, int64_t samples, int world_size) {
+int64_t ls_engine_eval_rows(ls_batching_t cut, int64_t samples, int world_size) {
   enum { EVAL_ROWS_MIN = 64, EVAL_ROWS_MAX = 1024 };
-  bool reproducible = config->parallel.reproducible;
-  int64_t parts = reproducible ? config->parallel.shards : world_size;
+  const bool reproducible = cut.shards > 0;
+  int64_t parts = reproducible ? cut.shards : world_size;
   int64_t per_rank = reproducible ? samples : (samples + world_size - 1) / world_size;
-  int64_t rows = (config->train.batch + parts - 1) / parts;
+  int64_t rows = (cut.batch + parts - 1) / parts;
   if (rows > EVAL_ROWS_MAX) rows = EVAL_ROWS_MAX;
   if (rows < EVAL_ROWS_MIN) rows = EVAL_ROWS_MIN;
   return per_rank < rows ? per_rank : rows;
 }
 
-bool ls_engine_can_share(const ls_config_t *config, int world_size) {
-  return !config->parallel.reproducible || config->parallel.shards % world_size == 0;
+bool ls_engine_can_share(ls_batching_t cut, int world_size) {
+  return cut.shards == 0 || cut.shards % world_size == 0;
 }
 
-ls_status_t ls_engine_check_share(ls_ctx_t *ctx, const ls_config_t *config, int world_size) {
-  if (ls_engine_can_share(config, world_size)) return LS_OK;
+ls_status_t ls_engine_check_share(ls_ctx_t *ctx, ls_batching_t cut, int world_size) {
+  if (ls_engine_can_share(cut, world_size)) return LS_OK;
   return ls_fail(
       ctx, LS_ERR_CONFIG,
       "parallel.reproducible: %lld shards cannot be spread evenly over %d ranks; start a power of two up "
       "to %lld, or raise parallel.shards",
-      (long long)config->parallel.shards, world_size, (long long)config->parallel.shards);
+      (long long)cut.shards, world_size, (long long)cut.shards);
 }

@@ -33,13 +33,13 @@ ls_status_t ls_engine_once(ls_engine_t *e, ls_step_kind_t kind) {
 }
 
 ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
-  const ls_model_config_t *model = &e->config->model;
-  int64_t row_bytes = ls_model_samples_bytes(model, 1);
+  const ls_sample_t *sample = &steps->dataset->sample;
+  const int64_t row_bytes = (int64_t)(ls_shape_bytes(&sample->x) + ls_shape_bytes(&sample->target));
   ls_loader_spec_t spec = {
       .part = LS_PART_TRAIN,
       .seed = steps->seed,
       .shuffle = true,
-      .global_batch = e->config->train.batch,
+      .global_batch = e->options.step.batching.batch,
       .first = e->share.first,
       .rows = e->share.rows,
       .stride = e->share.stride,

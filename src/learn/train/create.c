@@ -63,7 +63,7 @@ static ls_status_t check_world(ls_trainer_t *t, ls_making_t *m) {
   if (!t->training) return LS_OK;
   warn_of_cut(t);
   ls_status_t status = ls_config_safety_check(t->ctx, t->config);
-  return status == LS_OK ? ls_engine_check_share(t->ctx, t->config, comm->size) : status;
+  return status == LS_OK ? ls_engine_check_share(t->ctx, ls_config_batching(t->config), comm->size) : status;
 }
 
 /* Rank 0 makes the page, the others find it. An agent makes the page of a host among several. */
@@ -103,9 +103,11 @@ static ls_status_t make_programs(ls_trainer_t *t, ls_making_t *m) {
   const int64_t many = 1 << 30; /* the number of samples is not known without data */
   int64_t samples = t->dataset->validation_count > 0 ? t->dataset->validation_count : t->dataset->rows;
   if (samples == 0) samples = many;
-  const int64_t rows = m->options->rows,
-                eval_rows = rows > 0 ? rows : ls_engine_eval_rows(t->config, samples, t->world->comm->size);
-  if (t->training && t->world->comm->rank == 0) ls_engine_say_unused(t->ctx, t->config, e->backend);
+  const int64_t rows = m->options->rows, eval_rows = rows > 0
+                                                         ? rows
+                                                         : ls_engine_eval_rows(ls_config_batching(t->config),
+                                                                               samples, t->world->comm->size);
+  if (t->training && t->world->comm->rank == 0) ls_config_say_unused(t->ctx, t->config, e->backend);
   ls_status_t status = t->training ? ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows) : LS_OK;
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, eval_rows);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
@@ -154,7 +156,9 @@ static void stop_watching(ls_trainer_t *t) {
 
 static ls_status_t open_device(ls_trainer_t *t, ls_making_t *m) {
   (void)m;
-  const ls_engine_options_t engine = {.config = t->config, .comm = t->world->comm, .training = t->training};
+  ls_engine_options_t engine = ls_config_engine(t->config);
+  engine.comm = t->world->comm;
+  engine.training = t->training;
   return ls_engine_open(t->ctx, &engine, &t->engine);
 }
 

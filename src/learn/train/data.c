@@ -5,14 +5,14 @@ ls_status_t ls_trainer_choose_data(ls_trainer_t *t) {
   ls_comm_t *comm = t->world->comm;
   ls_engine_t *e = &t->engine;
   const ls_device_ops_t *device = e->backend->device;
-  ls_engine_room_t room = {.backend = e->backend, .rows = t->dataset->rows};
+  ls_train_room_t room = {.backend = e->backend, .rows = t->dataset->rows};
   ls_status_t status = LS_OK;
   int64_t used_bytes = 0, total_bytes = 0;
   if (!t->training || !t->dataset->features)
     return LS_OK; /* what is read once, made for each batch, or larger than memory, does not stay */
   if (device->memory) status = device->memory(e->device, &used_bytes, &total_bytes);
   room.free_bytes = total_bytes - used_bytes;
-  if (status == LS_OK) status = ls_engine_resident(t->ctx, t->config, comm->size, &room, &e->data_rows);
+  if (status == LS_OK) status = ls_train_resident(t->ctx, t->config, comm->size, &room, &e->data_rows);
   status = ls_comm_agree(comm, "choosing where the data stay", status);
   /* Free memory may differ between ranks; the decision must not. */
   double willing = e->data_rows > 0 ? 1 : 0;

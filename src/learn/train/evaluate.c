@@ -254,9 +254,10 @@ static int64_t computed(int64_t rows, int64_t chunk) {
 
 /* The kind of step that takes f32 from the host, made when it is first needed; a few large samples get one of their number,
  * because every step computes all of its rows. */
-static ls_status_t find_kind(ls_engine_t *e, int64_t rows, ls_step_kind_t *kind) {
+static ls_status_t find_kind(ls_trainer_t *t, int64_t rows, ls_step_kind_t *kind) {
+  ls_engine_t *e = &t->engine;
   int64_t all = e->step[LS_STEP_EVALUATE].rows, few = e->step[LS_STEP_PREDICT].rows;
-  bool own = e->data_rows > 0 || e->config->model.dtype != LS_F32;
+  bool own = e->data_rows > 0 || t->config->model.dtype != LS_F32;
   if (few == 0) few = own || rows > all ? all : rows;
   *kind = own || 2 * computed(rows, few) <= computed(rows, all) ? LS_STEP_PREDICT : LS_STEP_EVALUATE;
   ls_status_t status = ls_engine_lower(e, *kind, few);
@@ -281,7 +282,7 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
   if (rows == 0) return LS_OK;
   ls_step_kind_t kind;
   ls_status_t status = ls_trainer_check_norm(t);
-  if (status == LS_OK) status = find_kind(e, rows, &kind);
+  if (status == LS_OK) status = find_kind(t, rows, &kind);
   if (status != LS_OK) return status;
   const int64_t chunk = e->step[kind].rows;
   const bool gaps = t->config->data.missing != LS_MISSING_ERROR; /* the column's mean stands for NaN */

@@ -12,6 +12,23 @@ struct ls_world {
   bool launched; /* by mpirun or srun: several processes */
 };
 
+/* The facts about data and device that decide whether the data stay on the device. */
+typedef struct {
+  const ls_backend_t *backend;
+  int64_t rows;       /* of the data, both parts; 0 = not known */
+  int64_t free_bytes; /* of the device's memory; 0 = not known */
+} ls_train_room_t;
+/* The number of samples that each of world_size ranks keeps on its device for training: all, or 0 = none (the
+ * host then gathers every batch). Training and plans share this rule. With data.resident
+ *   auto   all, on a device with memory of its own, if they take at most a quarter of the free bytes and a
+ *          step still fits beside them, with an eighth left over. Unknown facts count as no.
+ *   true   all, on any backend. LS_ERR_MEMORY if it is known that they do not fit, LS_ERR_CONFIG if there
+ *          are too many to count in 32 bits.
+ *   false  none.
+ * Pure. */
+ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
+                              const ls_train_room_t *room, int64_t *data_rows);
+
 /* What the model needs of its data. */
 ls_data_want_t ls_train_want(const ls_model_config_t *model);
 /* Of the split into training and validation part. */

@@ -1,24 +1,20 @@
 /* Decides where the samples of a run are: on the host, which gathers every batch and sends it, or on the
  * device, which then gets only their numbers. The bits are the same either way. */
-#include "engine/engine.h"
+#include "train/train.h"
 
 #include <inttypes.h>
 
 enum {
   PART_OF_MEMORY = 4, /* auto: the data may take one part in so many */
   SPARE_PART = 8,     /* auto: of the memory, one part in so many is left */
-  LOADER_THREADS_MAX = 8,
-  ROW_COST_BYTES = 128,    /* what finding a row takes, as bytes that are copied meanwhile */
-  DIRECT_BYTES = 24 << 10, /* are copied in about 3 us */
-  ROWS_PER_THREAD = 4096   /* whose numbers alone take about as long as handing out the work pays for */
 };
 
-/* Bytes of a step with the data beside it, on the rank that has most. */
+/* Bytes of a step and of the data on the device, for the rank that has most. */
 static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
-                              const ls_engine_room_t *room, int64_t *bytes) {
+                              const ls_train_room_t *room, int64_t *bytes) {
   ls_step_t step;
   ls_fit_t fit;
-  const ls_step_spec_t spec = {.config = config,
+  const ls_step_spec_t spec = {.step = ls_config_step(config),
                                .kind = LS_STEP_TRAIN,
                                .world_size = world_size,
                                .data_rows = room->rows,
@@ -31,7 +27,7 @@ static ls_status_t step_bytes(ls_ctx_t *ctx, const ls_config_t *config, int worl
   return LS_OK;
 }
 
-static ls_status_t does_not_fit(ls_ctx_t *ctx, const ls_engine_room_t *room, int64_t need_bytes) {
+static ls_status_t does_not_fit(ls_ctx_t *ctx, const ls_train_room_t *room, int64_t need_bytes) {
   return ls_fail(ctx, LS_ERR_MEMORY,
                  "data.resident: true: %" PRId64
                  " samples and a step need %.1f MB, but the device has %.1f MB free; "
@@ -39,8 +35,8 @@ static ls_status_t does_not_fit(ls_ctx_t *ctx, const ls_engine_room_t *room, int
                  room->rows, (double)need_bytes * 1e-6, (double)room->free_bytes * 1e-6);
 }
 
-ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
-                               const ls_engine_room_t *room, int64_t *data_rows) {
+ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
+                              const ls_train_room_t *room, int64_t *data_rows) {
   int mode = config->data.resident;
   bool demanded = mode == LS_RESIDENT_TRUE;
   int64_t bytes = ls_model_samples_bytes(&config->model, room->rows), need_bytes;
@@ -65,30 +61,4 @@ ls_status_t ls_engine_resident(ls_ctx_t *ctx, const ls_config_t *config, int wor
   }
   *data_rows = room->rows;
   return LS_OK;
-}
-
-ls_status_t ls_engine_upload(ls_engine_t *e, const ls_dataset_t *d) {
-  const void *const from[] = {d->features, d->targets};
-  static const char *const names[] = {LS_NAME_FEATURES, LS_NAME_TARGETS};
-  if (ls_state_find(e->table, LS_NAME_FEATURES) < 0) return LS_OK;
-  ls_status_t status = LS_OK;
-  for (int i = 0; i < LS_COUNT(names) && status == LS_OK; i++) {
-    int row = ls_state_find(e->table, names[i]);
-    status = e->backend->stream->copy(e->stream, e->state->data[row], from[i],
-                                      ls_state_row_bytes(&e->table->row[row]));
-  }
-  return status == LS_OK ? e->backend->stream->sync(e->stream, e->comm->deadline_ns) : status;
-}
-
-int ls_engine_input_threads(const ls_engine_t *e, const ls_dataset_t *d) {
-  return d->images && !d->features ? e->threads : 0;
-}
-
-int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
-                             bool resident) {
-  if (backend->host_processors) return rows * (ROW_COST_BYTES + row_bytes) > DIRECT_BYTES;
-  int64_t most = resident ? rows / ROWS_PER_THREAD : LOADER_THREADS_MAX;
-  if (most > LOADER_THREADS_MAX) most = LOADER_THREADS_MAX;
-  if (most > threads) most = threads;
-  return most < 1 ? 1 : (int)most;
 }

@@ -1,0 +1,73 @@
+/* What an engine takes from a configuration. */
+#include "config/config.h"
+
+static const ls_dtype_t wire_dtypes[] = {LS_F32, LS_BF16, LS_F16}; /* of ls_wire_names */
+
+ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
+  const ls_parallel_config_t *parallel = &config->parallel;
+  if (!strategy) strategy = ls_strategy_find(parallel->strategy);
+  return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
+                                 .reproducible = parallel->reproducible,
+                                 .wire = wire_dtypes[parallel->wire],
+                                 .own = parallel->own[ls_strategy_index(strategy)]};
+}
+
+/* Predictions take f32 samples, and no figures of evaluations. */
+static ls_status_t build(ls_ctx_t *ctx, const void *of, ls_step_kind_t kind, int64_t rows,
+                         ls_graph_t **graph) {
+  const ls_config_t *config = of;
+  ls_model_config_t model = config->model;
+  if (kind == LS_STEP_PREDICT) {
+    model.dtype = LS_F32;
+    model.scores = 0;
+  }
+  ls_status_t status = ls_model_build(ctx, &model, rows, kind == LS_STEP_TRAIN, graph);
+  for (int id = 0; status == LS_OK && id < (*graph)->tensor_count; id++) {
+    ls_graph_tensor_t *t = &(*graph)->tensors[id];
+    t->group = ls_optim_group_of(&config->optimizer, t->name);
+  }
+  return status;
+}
+
+ls_batching_t ls_config_batching(const ls_config_t *config) {
+  return (ls_batching_t){.batch = config->train.batch,
+                         .accumulate = config->train.accumulate,
+                         .shards = config->parallel.reproducible ? config->parallel.shards : 0};
+}
+
+ls_step_options_t ls_config_step(const ls_config_t *config) {
+  const ls_parallel_config_t *parallel = &config->parallel;
+  ls_step_options_t step = {.build = build,
+                            .of = config,
+                            .optimizer = &config->optimizer,
+                            .clip_norm = config->train.clip_norm,
+                            .masks = config->prune.sparsity > 0,
+                            .math = (ls_math_t)config->train.precision,
+                            .fuse = parallel->fuse,
+                            .strategy = ls_strategy_find(parallel->strategy),
+                            .options = ls_config_strategy(config, NULL),
+                            .batching = ls_config_batching(config)};
+  step.options.side_lane = parallel->side_lane == LS_SIDE_ON;
+  return step;
+}
+
+ls_engine_options_t ls_config_engine(const ls_config_t *config) {
+  const ls_parallel_config_t *parallel = &config->parallel;
+  return (ls_engine_options_t){.step = ls_config_step(config),
+                               .backend = parallel->backend,
+                               .transport = parallel->transport,
+                               .threads = (int)parallel->threads,
+                               .bind = parallel->bind,
+                               .seed = (uint64_t)config->train.seed};
+}
+
+bool ls_config_side_lane(const ls_config_t *config, const ls_backend_t *backend) {
+  return config->parallel.side_lane == LS_SIDE_ON && backend->side_bytes > 0;
+}
+
+void ls_config_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend) {
+  if (config->parallel.side_lane == LS_SIDE_ON && !ls_config_side_lane(config, backend))
+    ls_log(ctx, LS_LOG_INFO,
+           "parallel.side_lane is on: without effect, because backend %s computes on one lane",
+           backend->name);
+}
