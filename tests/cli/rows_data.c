@@ -335,7 +335,7 @@ static void put_zip(const char *file, const char *member) {
 }
 FILES(csv_workbook, put_zip("d.csv", "[Content_Types].xml"))
 FILES(weights_of_torch, put_text("d.csv", GOOD); put_zip("w.pth", "archive/data.pkl"))
-FILES(weights_pickled, put_text("d.csv", GOOD); put("w.pth", "\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", 17))
+FILES(weights_pickled, put_text("d.csv", GOOD); put("w.pth", "\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", 15))
 static const char webp[] = "RIFF\x24\0\0\0WEBPVP8 ";
 static void images_many_bad(void) {
   images_good();
