@@ -92,7 +92,7 @@ for ranks in $world; do
   ! grep -q '^side ' "$work/out" || fail "inspect draws a side lane: $(cat "$work/out")"
 
   # every step is planned with and without a side lane, and what the plan says trains
-  "$program" plan "$work/dense.yaml" --no-crossover --devices "$ranks" --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
+  "$program" plan "$work/dense.yaml" --no-crossover --budget-ms 60000 --devices "$ranks" --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
   for lane in true false; do
     grep -q "\"side_lane\": $lane," "$work/plan.json" || fail "no candidate with side_lane $lane: $(cat "$work/plan.json")"
   done
