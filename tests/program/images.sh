@@ -121,7 +121,7 @@ cp "$work/train/along/002.jpg" "$work/elsewhere/two"
 printf 'label,file\nalong,../elsewhere/one.jpg\nalong,%s/elsewhere/two\n' "$work" >"$work/lists/list.csv"
 echo text >"$work/elsewhere/three"
 for picture in one.jpg two; do
-  expect 2 "elsewhere/$picture is a picture, and data.path lists pictures: name another file" \
+  expect 2 "elsewhere/$picture is a picture: name another file" \
     export "$work/c.yaml" --checkpoint "$work/one" --set "data.path=$work/lists/list.csv" --output "$work/elsewhere/$picture" --format safetensors
 done
 cmp "$work/elsewhere/one.jpg" "$work/train/along/001.jpg" || fail "a listed picture has changed"

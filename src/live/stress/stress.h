@@ -153,6 +153,26 @@ typedef struct {
   void *user;
 } ls_stress_options_t;
 
+/* Flags of lockstep stress as they were given; NULL: not. */
+typedef struct {
+  double seconds, memory_percent, host_percent; /* host: 0 = the host's memory is left alone */
+  const char *parts;                            /* "compute,memory,links", "none" */
+  const char *disk;                             /* "DIR", "DIR:4G" */
+  const char *plant;                            /* "product:0", "link:0-1" */
+  const char *network, *backend;
+} ls_stress_request_t;
+/* Reads them into what options hold of them; texts live in the arena or the request. LS_ERR_ARGUMENT names the flag. */
+ls_status_t ls_stress_options_read(ls_ctx_t *ctx, ls_arena_t *arena, const ls_stress_request_t *request,
+                                   ls_stress_options_t *options);
+/* LS_ERR_ARGUMENT for a planted fault that no part or no rank would make: nobody would find it. The second looks at this
+ * rank: only the first rank of a host writes a file. */
+ls_status_t ls_stress_check_plant(ls_ctx_t *ctx, const ls_stress_request_t *request,
+                                  const ls_stress_options_t *options, int ranks);
+ls_status_t ls_stress_check_disk(ls_ctx_t *ctx, const ls_stress_request_t *request,
+                                 const ls_stress_options_t *options, const ls_comm_t *control);
+/* The profile of this machine, NULL without one; `tell`: then with a warning. The caller destroys it. */
+ls_profile_t *ls_stress_profile(ls_ctx_t *ctx, bool tell);
+
 /* Collective over `control` (a host communicator). *report belongs to the caller (ls_stress_release) and is the same on
  * all ranks. A wrong result is no failure here but a verdict. */
 ls_status_t ls_stress_run(ls_ctx_t *ctx, ls_comm_t *control, const ls_stress_options_t *options,
