@@ -2,6 +2,7 @@
  * schedule. */
 #include "cli/lowered.h"
 #include "graph/pass/pass.h"
+#include "model/summary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,104 +14,6 @@ static int draw_width(void) {
   const char *columns = getenv("COLUMNS");
   long width = columns ? strtol(columns, NULL, 10) : DRAW_WIDTH_DEFAULT;
   return width < DRAW_WIDTH_MIN ? DRAW_WIDTH_MIN : width > DRAW_WIDTH_MAX ? DRAW_WIDTH_MAX : (int)width;
-}
-
-typedef struct {
-  const char *name, *kind;
-  char own_name[LS_LAYER_NAME_BYTES], output[LS_SHAPE_TEXT_BYTES], shapes[128];
-  int64_t params, forward_flops;
-} layer_row_t;
-
-/* What all layers of a kind have together. */
-typedef struct {
-  const char *kind;
-  int layers;
-  int64_t params, forward_flops;
-} kind_row_t;
-
-typedef struct {
-  layer_row_t *row;
-  int count;
-  kind_row_t *kind; /* by FLOPs, the most first */
-  int kind_count;
-} layers_t;
-
-/* The layer whose name, and a character behind it, `text` begins with; the longest such name. */
-static layer_row_t *layer_of(const layers_t *layers, const char *text, char behind) {
-  layer_row_t *found = NULL;
-  for (int i = 0; i < layers->count; i++) {
-    size_t len = strlen(layers->row[i].name);
-    if (strncmp(text, layers->row[i].name, len) != 0 || text[len] != behind) continue;
-    if (!found || len > strlen(found->name)) found = &layers->row[i];
-  }
-  return found;
-}
-
-static void add_param(layer_row_t *row, const ls_graph_tensor_t *t) {
-  char text[LS_SHAPE_TEXT_BYTES];
-  size_t used = strlen(row->shapes);
-  bool state = t->role == LS_ROLE_STATE;
-  snprintf(row->shapes + used, sizeof row->shapes - used, "%s%s%s", used ? " " : "",
-           ls_shape_text(&t->shape, text) + 4,
-           state          ? " state"
-           : t->trainable ? ""
-                          : " frozen");
-  if (!state) row->params += ls_shape_count(&t->shape);
-}
-
-/* A layer's nodes are called "LAYER op", its parameters "LAYER.name". */
-static ls_status_t collect_layers(ls_ctx_t *ctx, const ls_model_config_t *model, const ls_graph_t *g,
-                                  layers_t *layers) {
-  char text[LS_SHAPE_TEXT_BYTES];
-  layers->count = model->layer_count;
-  layers->row = ls_alloc_array(ctx, (size_t)layers->count, sizeof *layers->row);
-  if (!layers->row) return LS_ERR_MEMORY;
-  for (int i = 0; i < layers->count; i++) {
-    layer_row_t *row = &layers->row[i];
-    const ls_layer_t *layer = &model->layer[i];
-    row->name = ls_model_layer_name(model, i, row->own_name);
-    row->kind = ls_model_layer_kind(model, i);
-    snprintf(row->output, sizeof row->output, "%s", ls_shape_text(&layer->sample, text) + 4);
-    if (layer->owner != i)
-      snprintf(row->shapes, sizeof row->shapes, "those of %s", layers->row[layer->owner].name);
-  }
-  for (int i = 0; i < g->tensor_count; i++) {
-    const ls_graph_tensor_t *t = &g->tensors[i];
-    bool kept = t->role == LS_ROLE_PARAM || t->role == LS_ROLE_STATE;
-    layer_row_t *row = kept ? layer_of(layers, t->name, '.') : NULL;
-    if (row) add_param(row, t);
-  }
-  for (int i = 0; i < g->node_count; i++) {
-    const ls_graph_node_t *node = &g->nodes[i];
-    layer_row_t *row = node->phase == LS_PHASE_FORWARD ? layer_of(layers, node->name, ' ') : NULL;
-    if (row) row->forward_flops += ls_graph_node_flops(g, node);
-  }
-  return LS_OK;
-}
-
-static int by_flops(const void *a, const void *b) {
-  const kind_row_t *x = a, *y = b;
-  if (x->forward_flops != y->forward_flops) return x->forward_flops < y->forward_flops ? 1 : -1;
-  if (x->params != y->params) return x->params < y->params ? 1 : -1;
-  return strcmp(x->kind, y->kind);
-}
-
-static ls_status_t collect_kinds(ls_ctx_t *ctx, layers_t *layers) {
-  layers->kind = ls_alloc_array(ctx, (size_t)layers->count, sizeof *layers->kind);
-  if (!layers->kind) return LS_ERR_MEMORY;
-  for (int i = 0; i < layers->count; i++) {
-    int k = 0;
-    while (k < layers->kind_count && strcmp(layers->kind[k].kind, layers->row[i].kind) != 0)
-      k++;
-    layers->kind_count += k == layers->kind_count;
-    kind_row_t *kind = &layers->kind[k];
-    kind->kind = layers->row[i].kind;
-    kind->layers++;
-    kind->params += layers->row[i].params;
-    kind->forward_flops += layers->row[i].forward_flops;
-  }
-  qsort(layers->kind, (size_t)layers->kind_count, sizeof *layers->kind, by_flops);
-  return LS_OK;
 }
 
 static json_t *fit_json(const ls_fit_t *fit) {
@@ -137,11 +40,12 @@ static json_t *task_json(const ls_program_t *p, int member, int t) {
                    (json_int_t)task->bytes, "waits", waits);
 }
 
-static void print_json(const ls_config_t *config, const cli_lowered_t *lowered, const layers_t *rows) {
+static void print_json(const ls_config_t *config, const cli_lowered_t *lowered,
+                       const ls_model_summary_t *rows) {
   const ls_graph_t *g = lowered->graph[0];
   json_t *layers = json_array(), *ranks = json_array(), *tasks = json_array();
   for (int i = 0; i < rows->count; i++) {
-    const layer_row_t *row = &rows->row[i];
+    const ls_layer_summary_t *row = &rows->layer[i];
     json_array_append_new(layers, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "name", row->name, "kind",
                                             row->kind, "output", row->output, "shapes", row->shapes, "params",
                                             (json_int_t)row->params, "forward_flops",
@@ -209,7 +113,7 @@ static double percent(int64_t part, int64_t whole) {
 }
 
 /* Shares of what the layers have: the loss belongs to none. */
-static void print_kinds(const layers_t *rows) {
+static void print_kinds(const ls_model_summary_t *rows) {
   int64_t params = 0, flops = 0;
   for (int i = 0; i < rows->kind_count; i++) {
     params += rows->kind[i].params;
@@ -218,21 +122,22 @@ static void print_kinds(const layers_t *rows) {
   cli_print("\nkinds of layers\n  %-14s %6s %15s %7s %19s %7s\n", "kind", "layers", "parameters", "",
             "forward FLOPs", "");
   for (int i = 0; i < rows->kind_count; i++) {
-    const kind_row_t *k = &rows->kind[i];
+    const ls_kind_summary_t *k = &rows->kind[i];
     cli_print("  %-14s %6d %15s %5.1f %% %19s %5.1f %%\n", k->kind, k->layers, cli_count(k->params),
               percent(k->params, params), cli_count(k->forward_flops), percent(k->forward_flops, flops));
   }
 }
 
-static void print_people(const ls_config_t *config, const cli_lowered_t *lowered, const layers_t *rows) {
+static void print_people(const ls_config_t *config, const cli_lowered_t *lowered,
+                         const ls_model_summary_t *rows) {
   const ls_graph_t *g = lowered->graph[0];
   int width = 12;
   for (int i = 0; i < rows->count; i++)
-    if ((int)strlen(rows->row[i].name) > width) width = (int)strlen(rows->row[i].name);
+    if ((int)strlen(rows->layer[i].name) > width) width = (int)strlen(rows->layer[i].name);
   cli_print("layers\n  %-*s %-12s %-14s %13s %17s  %s\n", width, "name", "kind", "output", "parameters",
             "forward FLOPs", "parameters' shapes");
   for (int i = 0; i < rows->count; i++) {
-    const layer_row_t *row = &rows->row[i];
+    const ls_layer_summary_t *row = &rows->layer[i];
     cli_print("  %-*s %-12s %-14s %13s %17s%s%s\n", width, row->name, row->kind, row->output,
               cli_count(row->params), cli_count(row->forward_flops), row->shapes[0] ? "  " : "", row->shapes);
   }
@@ -271,12 +176,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   }
   status = cli_lowered_create(ctx, config, NULL, &lowered);
   if (status != LS_OK) goto config;
-  layers_t layers = {0};
-  status = collect_layers(ctx, &config->model, lowered.graph[0], &layers);
-  if (status == LS_OK) status = collect_kinds(ctx, &layers);
+  ls_model_summary_t layers;
+  status = ls_model_summarise(ctx, &config->model, lowered.graph[0], &layers);
   if (status == LS_OK) (args->json ? print_json : print_people)(config, &lowered, &layers);
-  ls_free(layers.row);
-  ls_free(layers.kind);
+  ls_model_summary_release(&layers);
   cli_lowered_release(&lowered);
 config:
   ls_config_destroy(config);
