@@ -29,7 +29,7 @@ const cli_command_t *cli_command_find(const char *name) {
 
 #define PUTS(which, field) .flag = CLI_FLAG_##which, .place = offsetof(cli_args_t, field)
 static const cli_extra_t flags[] = {
-    {"--ranks", "N", "Number of ranks, instead of parallel.ranks; train starts them through mpirun.",
+    {"--ranks", "N", "Number of ranks, instead of parallel.ranks; train starts them.",
      CLI_NUMBER(1, 65536, 0), PUTS(RANKS, ranks)},
     {"--resume", NULL, "Continue from the newest intact checkpoint in train.checkpoint.dir.",
      PUTS(RESUME, resume)},

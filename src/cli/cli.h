@@ -53,7 +53,7 @@ void cli_messages_stuck(void *messages, const char *message);
 /* The command line; a command's row says which flags it takes. */
 typedef struct {
   int argc;
-  char **argv; /* as given, for starting ourselves again under mpirun */
+  char **argv; /* as given, for starting ourselves again */
   cli_messages_t *messages;
   const char *config;
   const char *data_root, *env;
@@ -177,14 +177,14 @@ ls_status_t cli_resolved_show(ls_ctx_t *ctx, const ls_config_t *config, bool as_
 /* If a launcher started this process, its number of ranks replaces --ranks; else false. */
 bool cli_ranks_started(cli_args_t *args);
 
-/* launch.c: if this process was started by hand and needs more than one rank, runs the same command line
- * under mpirun and exits with its code. An mpirun that has had no rank for `deadline_s`, or for 20 s if that is
- * shorter, is ended. So are ranks that a signal asked to end, and that have not after deadline_s (at least 5 s).
- * Returns LS_OK if there is nothing to start; an error if mpirun cannot be run. */
-#define CLI_ENV_LAUNCHER "LOCKSTEP_LAUNCHER" /* for ranks: the process that started mpirun */
-#define CLI_ENV_TERMINAL "LOCKSTEP_TERMINAL" /* for ranks whose stderr ends on a terminal: its columns */
+/* launch.c: if this process was started by hand and needs more than one rank, runs the same command line in as many
+ * processes and exits with their code. Ranks that a signal asked to end, and that have not after deadline_s (at least 5 s),
+ * are ended. Returns LS_OK if there is nothing to start; an error if they cannot be started. */
+#define CLI_ENV_TERMINAL                                                                                     \
+  "LOCKSTEP_TERMINAL" /* for supervised ranks whose stderr ends on a terminal: its columns */
+extern const ls_requests_t cli_requests; /* of signals (stop.h) */
 ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double deadline_s);
-/* The same on the hosts of the configuration, if it has any. */
+/* The same, on several hosts by mpirun, if the configuration has them. */
 ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_parallel_config_t *parallel);
 
 /* hosts.c: adds the hosts of a file (NULL: of a Slurm allocation of several nodes, where parallel.hosts does not say so) to the

@@ -4,6 +4,7 @@
 #include "cli/stop.h"
 #include "comm/transport.h"
 #include "supervise/agent.h"
+#include "supervise/mpirun.h"
 
 #include <fcntl.h>
 #include <lockstep/version.h>
@@ -138,9 +139,10 @@ int main(int argc, char **argv) {
   int rank, size;
   keep_numbers();
   const bool launched = ls_comm_launched(&rank, &size);
-  const char *launcher = getenv(CLI_ENV_LAUNCHER);
-  cli_stop_install(launched);
-  if (launched) ls_child_follow(launcher ? (pid_t)strtol(launcher, NULL, 10) : 0);
+  const char *launcher = getenv(LS_MPIRUN_PARENT);
+  cli_stop_install(launched && rank > 0);
+  if (launched && !ls_comm_shm_started(&rank, &size))
+    ls_child_follow(launcher ? (pid_t)strtol(launcher, NULL, 10) : 0);
   ls_ctx_t *ctx = ls_ctx_create(cli_messages_print, &messages);
   if (!ctx) {
     fputs("lockstep: error: out of memory\n", stderr);

@@ -13,7 +13,7 @@ static const cli_extra_t extra[] = {
     {"--machine", "FILE", "Show a recorded machine or profile instead of measuring this machine."},
     {"--quick", NULL,
      "Measure for about 3 s instead of about 10; adds to a full profile, never replaces it."},
-    {"--ranks-into", "FILE", "Internal: what probe starts under mpirun to measure between ranks."},
+    {"--ranks-into", "FILE", "Internal: what probe starts to measure between ranks."},
     {"--world", "N", "Internal, with --ranks-into: how many ranks.", CLI_NUMBER(1, CLI_PROBE_RANKS_MAX, 1)},
     {"--fresh", NULL,
      "Discard the earlier profile of this machine, including the times that plan added "

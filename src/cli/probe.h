@@ -40,7 +40,7 @@ int cli_probe_next(int ranks, int most);
 /* Starts this program again with these arguments, ended by NULL, and a time limit. What fails is a note that
  * begins with `what`, and a warning: plan, which shows no notes, goes without it. */
 bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *stdout_path, const char *what);
-/* probe_ranks.c. Starts mpirun with this program once per world size and adds the ranks' measurements;
+/* probe_ranks.c. Starts the ranks of this program once per world size and adds the ranks' measurements;
  * failures become notes. */
 void cli_probe_worlds(bool quick, int gpus, cli_probe_t *probe);
 /* probe_memory.c: memory of libraries in a rank's process, per backend and number of ranks. */

@@ -1,6 +1,6 @@
 /* The part of probe that measures the memory of libraries in a rank's process. It runs a small training as a user would,
  * once per backend and number of ranks. The memory of its processes, less what lockstep allocated in them, belongs to
- * libraries: program, MPI, threads and, on a CPU, the code that the library behind products makes; on a GPU the context,
+ * libraries: program, threads and, on a CPU, the code that the library behind products makes; on a GPU the context,
  * modules, cuBLASLt with its workspaces, the captured step and NCCL. A plan measures what a larger step takes beyond that. */
 #include "cli/probe.h"
 #include "cli/stop.h"

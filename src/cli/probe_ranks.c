@@ -1,4 +1,4 @@
-/* The part of probe that needs several ranks. The program starts itself under mpirun, once per world size;
+/* The part of probe that needs several ranks. The program starts itself once per world size;
  * each such run leaves a profile in a file, whose entries are added before it is removed. */
 #include "cli/probe.h"
 #include "cli/stop.h"
@@ -76,7 +76,7 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   ls_machine_t *machine = ls_alloc(ctx, sizeof *machine);
   if (!machine) return LS_ERR_MEMORY;
-  status = ls_comm_mpi_create(ctx, LS_COMM_DEADLINE_S * INT64_C(1000000000), &control);
+  status = ls_comm_world_create(ctx, LS_COMM_DEADLINE_S * INT64_C(1000000000), &control);
   if (status != LS_OK) goto machine;
   ls_ctx_set_rank(ctx, control->rank, control->size);
   ls_machine_clear(machine); /* the caller knows which machine it is */
@@ -87,7 +87,7 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK && control->rank == 0)
     status = ls_profile_save(ctx, profile, args->extra[CLI_PROBE_RANKS]);
   if (status != LS_OK)
-    ls_comm_mpi_abort(ls_status_exit_code(status)); /* the others may be waiting for this rank */
+    ls_comm_abort(control, ls_status_exit_code(status)); /* the others may be waiting for this rank */
   ls_profile_destroy(profile);
   ls_comm_destroy(control);
 machine:

@@ -135,7 +135,7 @@ void cli_progress_show(void *user, const ls_progress_t *p) {
   char text[CLI_PROGRESS_BYTES];
   int width = terminal ? cli_terminal_columns() - ECHO_COLUMNS : CLI_PROGRESS_BYTES;
   cli_progress_format(p, (double)(now - state->begin_ns) * 1e-9, left_s(state, p), width, text);
-  if (terminal) fprintf(stderr, "\r%s\033[K%s", text, getenv(CLI_ENV_LAUNCHER) ? "\n" : "");
+  if (terminal) fprintf(stderr, "\r%s\033[K", text);
   if (!terminal) fputs(text, stderr);
   if (stays || !terminal) fputc('\n', stderr);
   state->messages->line = terminal; /* below a line that stays may be the terminal's "^C" */

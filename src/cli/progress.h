@@ -1,7 +1,5 @@
 /* The progress of lockstep train on stderr: a line per epoch that stays, and one between them: on a terminal rewritten in
- * place and shortened to its width, elsewhere every ten seconds.
- * A rank that lockstep has started through mpirun ends each rewritten line with a line end, because Open MPI 5.0.7
- * passes on whole lines only. The process that started mpirun takes the line end away (cli_noise_add). */
+ * place and shortened to its width, elsewhere every ten seconds. */
 #ifndef LS_CLI_PROGRESS_H
 #define LS_CLI_PROGRESS_H
 

@@ -90,6 +90,7 @@ void cli_stop_install(bool be_silent) {
     if (ending[i].number != SIGHUP || !ignored(SIGHUP)) install(ending[i].number, on_stop);
   for (int i = 0; i < LS_COUNT(file_signals); i++)
     install(file_signals[i], SIG_IGN);
+  install(SIGCHLD, SIG_DFL); /* ignored, it would hide how children end */
   struct sigaction bus = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   sigaction(SIGBUS, &bus, NULL);
 }

@@ -74,8 +74,7 @@ static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, const ls_st
   ls_status_t status = ls_stress_check_plant(ctx, request, o, launched ? size : ranks);
   if (status == LS_OK) status = cli_launch(ctx, args, ranks, DEADLINE_S);
   if (status != LS_OK) return status;
-  status = launched ? ls_comm_mpi_create(ctx, DEADLINE_S * INT64_C(1000000000), &control)
-                    : ls_comm_self_create(ctx, &control);
+  status = ls_comm_world_create(ctx, DEADLINE_S * INT64_C(1000000000), &control);
   if (status != LS_OK) return status;
   ls_world_t world = {.comm = control};
   ls_ctx_set_rank(ctx, control->rank, control->size);
@@ -86,12 +85,12 @@ static ls_status_t with_ranks(ls_ctx_t *ctx, const cli_args_t *args, const ls_st
   cli_stop_mode(mode);
   cli_messages_settle(args->messages, &world);
   bool verdict = status == LS_OK || status == LS_ERR_BELOW || status == LS_ERR_DEVICE;
-  if (launched && !verdict)
-    ls_comm_mpi_abort(ls_status_exit_code(status)); /* the others may be waiting for this rank */
+  if (!verdict)
+    ls_comm_abort(control, ls_status_exit_code(status)); /* the others may be waiting for this rank */
   rank = control->rank;
   ls_comm_destroy(control);
   if (status != LS_OK || !cli_stop_requested()) return status;
-  return rank > 0 || (launched && getenv(CLI_ENV_LAUNCHER)) /* who got the signal names it */
+  return rank > 0
              ? LS_ERR_INTERRUPTED
              : ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s", cli_stop_name(cli_stop_requested()));
 }

@@ -46,19 +46,6 @@ static bool begun(void *user) {
                              now.st_mtim.tv_nsec != earlier->st_mtim.tv_nsec);
 }
 
-static int requested(void *user) {
-  (void)user;
-  return cli_stop_requested();
-}
-static bool forced(void *user) {
-  (void)user;
-  return cli_stop_forced();
-}
-static bool held(void *user) {
-  (void)user;
-  return cli_stop_held();
-}
-
 static void output(void *user, int stream, const char *bytes, size_t size_bytes) {
   own_t *own = user;
   FILE *to = stream == STDOUT_FILENO ? stdout : stderr;
@@ -154,13 +141,11 @@ static const char *const *command(void *user, bool again, const ls_places_t *pla
   return own->argv;
 }
 
-/* mpirun ends the other ranks at once when one has died. Only where the user has not said otherwise. */
-static void prepare_environment(cli_messages_t *messages) {
+/* Rank 0 shows the progress in place where its stderr ends on a terminal; mpirun would pass on whole lines only. */
+static void share_terminal(cli_messages_t *messages, bool hosts) {
   char columns[16];
-  setenv("OMPI_MCA_odls_base_sigkill_timeout", "0", 0);
-  setenv("PRTE_MCA_odls_base_sigkill_timeout", "0", 0);
   snprintf(columns, sizeof columns, "%d", messages->columns);
-  messages->shared = messages->columns > 0; /* rank 0 shows the progress */
+  messages->shared = messages->columns > 0 && !hosts;
   if (messages->shared) setenv(CLI_ENV_TERMINAL, columns, 1);
 }
 
@@ -255,14 +240,12 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                .begun = begun,
                                .command = command,
                                .output = output,
-                               .stop = requested,
-                               .forced = forced,
-                               .held = held,
-                               .user = &own};
+                               .user = &own,
+                               .requests = &cli_requests};
   int code = ls_status_exit_code(LS_ERR_MEMORY);
   if (own.shows && own.argv && own.shared) {
     own.earlier = configuration(&own);
-    prepare_environment(args->messages);
+    share_terminal(args->messages, hosts.count > 0);
     cli_stop_mode(CLI_STOP_ASK);
     cli_stop_hold();
     fflush(NULL);

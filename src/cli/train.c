@@ -194,7 +194,7 @@ static bool ended_together(ls_status_t status) {
          status == LS_ERR_NONFINITE;
 }
 
-/* Under mpirun another rank may wait for this one, so a failure ends them all, with this one's exit code. */
+/* Another rank may wait for this one, so a failure ends them all, with this one's exit code. */
 static ls_status_t leave(ls_world_t *world, ls_status_t status) {
   if (!ended_together(status)) ls_world_abort(world, ls_status_exit_code(status));
   ls_world_close(world);
@@ -290,7 +290,7 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
     print_json(&report, status, config->parallel.predicted_us, &memory);
   else
     print_table(&report, config->parallel.predicted_us, &memory, args->verbose);
-  fflush(stdout); /* mpirun ends the others when the first rank leaves with a status */
+  fflush(stdout); /* the others are ended when the first rank leaves with a status */
   return end;
 }
 
@@ -335,7 +335,7 @@ static const cli_command_t command = {
     .name = "train",
     .place = 10,
     .summary = "Trains the configured network and reports loss, speed and what was saved.",
-    .details = "With more than one rank, lockstep starts mpirun itself. Under mpirun or srun it "
+    .details = "With more than one rank, lockstep starts the ranks itself. Under mpirun or srun it "
                "uses the ranks that were\nstarted. On SIGINT or SIGTERM the run saves, then "
                "ends. If you started mpirun yourself, send it SIGUSR1\ninstead: after other "
                "signals mpirun kills the ranks within two seconds.",

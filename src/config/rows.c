@@ -107,7 +107,7 @@ static const ls_option_t parallel_rows[] = {
                 "choice of lockstep plan. Default: the first strategy for this number of ranks."),
     ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .change = LS_CHANGE_IGNORED, .min = 1, .max = 65536,
         .initial = "1",
-        .help = "Number of processes, one per device. lockstep starts them through mpirun unless "
+        .help = "Number of processes, one per device. lockstep starts them unless "
                 "a launcher already did. --ranks, or the launcher's number, overrides this."),
     ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .change = LS_CHANGE_IGNORED, .initial = "auto",
         .help = "auto (cuda if present, else cpu), cpu, cuda, ref (plain C) or \"null\" (in "

@@ -230,7 +230,7 @@ int main(int argc, char **argv) {
   watch(true);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   if (leaks()) failed++;
-  if (failed) ls_comm_mpi_abort(1);
+  if (failed) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Finalize();
   return failed;
 }

@@ -56,11 +56,11 @@ expect 2 "unexpected argument" "$program" probe something
 expect 2 "did you mean --quick?" "$program" probe --quik
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 expect 2 "run it without mpirun" "$program" probe
 
-# What a quick measurement leaves. Several ranks need mpirun and more than one CPU.
+# What a quick measurement leaves. Several ranks need more than one CPU.
 for key in '"memory cpu t1"' '"launch cpu t1"' '"hand-over cpu t1"' '"op cpu t1 linear f32 (128, 512)'; do
   if ! grep -qF "$key" "$folder/profile.json"; then echo "FAILED: the profile has no $key"; failed=1; fi
 done
-if command -v mpirun >/dev/null && [ "$(nproc)" -ge 2 ]; then
+if [ "$(nproc)" -ge 2 ]; then
   for key in '"all-reduce mpi 2"' '"reduce-scatter mpi 2"' '"all-gather mpi 2"' '"broadcast mpi 2"' '"crowd cpu 2x' '"libraries cpu w2"'; do
     if ! grep -qF "$key" "$folder/profile.json"; then
       echo "FAILED: the profile has no $key"
@@ -141,12 +141,13 @@ expect 0 "profile of" "$program" probe --quick --fresh
 if grep -q '"step cpu' "$LOCKSTEP_PROFILE"; then echo "FAILED: --fresh keeps steps"; failed=1; fi
 unset LOCKSTEP_PROFILE
 # And where its probe cannot measure several ranks, plan went without them and never said why.
-mkdir "$folder/launcher"
-printf '#!/bin/sh\n[ "$1" = --version ] && echo "mpirun (Open MPI) 4.1.4" && exit\necho "No slots are left." >&2\nexit 1\n' >"$folder/launcher/mpirun"
-chmod +x "$folder/launcher/mpirun"
-XDG_CACHE_HOME=/proc/none PATH="$folder/launcher:$PATH" expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
+(
+  ulimit -f 1500
+  XDG_CACHE_HOME=/proc/none expect 0 "is not remembered" "$program" plan "$folder/plan.yaml" --ranks 1 --budget-ms 1000
+  exit $failed
+) || failed=1
 only_warns
-if [ "$(nproc)" -ge 2 ] && ! grep -q 'warning: not measured: 2 ranks: mpirun .* could not run the ranks; .*; measure again: lockstep probe$' "$folder/out"; then
+if [ "$(nproc)" -ge 2 ] && ! grep -q 'warning: not measured: 2 ranks: no memory in which 2 ranks can meet: File too large; measure again: lockstep probe$' "$folder/out"; then
   echo "FAILED: no word of what was not measured:" && cat "$folder/out" && failed=1
 fi
 if ! grep -q 'profile: not kept (quick probe' "$folder/out"; then echo "FAILED: a file that is not there is named" && failed=1; fi
@@ -190,7 +191,7 @@ interrupt() {
   if [ -e "$folder/none" ]; then echo "FAILED: an interrupted probe kept something" && failed=1; fi
 }
 interrupt INT --json "$program" probe --quick
-if command -v mpirun >/dev/null && [ "$(nproc)" -ge 2 ]; then
+if [ "$(nproc)" -ge 2 ]; then
   interrupt TERM --ranks-into "$program" probe --quick
   interrupt TERM --ranks-into "$program" plan "$folder/plan.yaml"
 fi

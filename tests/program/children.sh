@@ -52,14 +52,11 @@ killed() { # TEXT of the child's arguments, the command
 }
 killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 1 --control 0 --repetitions 2
 killed '--json --quiet' probe --quick --output "$work/p.json"
+# SIGKILL to train left its ranks running for seconds, and they held the run's lock
 several=
-if command -v mpirun >/dev/null 2>&1 && [ "$(nproc)" -ge 2 ]; then several=yes; fi
-# SIGKILL to train left its ranks running for seconds, or as long as mpirun did not end them, and they held the run's lock
+if [ "$(nproc)" -ge 2 ]; then several=yes; fi
 ranks() {
-  [ "$(marked | grep -vcx -e "$pid" -e "$child")" = 2 ]
-}
-no_rank() { # mpirun may be there, which is stopped
-  [ "$(marked | grep -vcx "$child")" = 0 ]
+  [ "$(marked | grep -vcx "$pid")" = 2 ]
 }
 trained() {
   [ -n "$(find "$work/run" -name manifest.json 2>/dev/null)" ]
@@ -67,16 +64,12 @@ trained() {
 if [ $several ]; then
   set -- train "$work/c.yaml" --ranks 2 --set parallel.strategy=ddp --set train.checkpoint.dir="$work/run" --set train.checkpoint.every_steps=5
   start "$@"
-  wait_until "mpirun" child_with -np
   wait_until "a checkpoint" trained
   ranks || fail "not two ranks: $(left)"
-  kill -STOP "$child"
   kill -KILL $pid
   wait $pid || true
-  wait_until "the end of the ranks after SIGKILL to train" no_rank
+  wait_until "the end of the ranks after SIGKILL to train" nobody
   "$program" "$@" --resume --quiet --set train.steps=1 >"$work/out" 2>"$work/err" || fail "resumed: $(cat "$work/err")"
-  kill -KILL "$child" 2>/dev/null || true
-  wait_until "the end of mpirun" nobody
 fi
 rm -rf "$work/tmp" && mkdir "$work/tmp"
 
@@ -118,11 +111,6 @@ if mount -t tmpfs -o size=64k none "$work/full" 2>/dev/null; then
   trap 'umount "$work/full"; clean_up' EXIT
   cat /dev/zero >"$work/full/all" 2>/dev/null || true
   no_room "$work/full" '.* No space left on device'
-  # an mpirun that is told of another place for its own files starts the ranks all the same
-  if [ $several ] && ! TMPDIR=$work/full mpirun --allow-run-as-root -n 1 true >/dev/null 2>&1; then
-    TMPDIR=$work/full expect 7 'could not run the ranks: no temporary files: .* No space left on device; make room there, or set TMPDIR' train "$work/c.yaml" --ranks 2 \
-      --set train.steps=2
-  fi
 else
   echo "no full disk: only root can mount one"
 fi

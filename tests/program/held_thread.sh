@@ -17,7 +17,7 @@ next_case() {
   cases=$((cases + 1))
   mv "$work/err" "$work/err.$cases"
 }
-# hold THREAD RANK WORDS: the thread of this case's process, or of its rank (- without mpirun), which is to end with the words
+# hold THREAD RANK WORDS: the thread of this case's process, or of its rank (-: there is one), which is to end with the words
 hold() {
   process=$pid
   [ "$2" = - ] || process=$(rank_process "$2" c)
@@ -38,12 +38,8 @@ hold() {
 }
 
 # the other rank waits for this one, also by its deadline: the first to speak ends the run
-if command -v mpirun >/dev/null 2>&1; then
-  next_case "$program" train "$work/c.yaml" --set parallel.strategy=ddp --ranks 2
-  hold "ls worker" 0 "error: rank [01]: .*\(does not answer\|within [0-9.]* s\)"
-else
-  echo "no mpirun: one rank only"
-fi
+next_case "$program" train "$work/c.yaml" --set parallel.strategy=ddp --ranks 2
+hold "ls worker" 0 "error: rank [01]: .*\(does not answer\|within [0-9.]* s\)"
 next_case "$program" train "$work/c.yaml"
 hold "ls worker" - "error: step [0-9]* waits for a thread that does not answer.*ls worker (held"
 next_case "$program" train "$work/c.yaml"

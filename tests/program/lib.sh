@@ -59,10 +59,10 @@ well_timed() {
 children() {
   sed -n "s/^\([0-9]*\) (.*) [A-Z] $1 .*/\1/p" /proc/[0-9]*/stat 2>/dev/null || true
 }
-# rank_process N NAME: the process of rank N that mpirun has started with $work/NAME.yaml
+# rank_process N NAME: the process of rank N with $work/NAME.yaml
 rank_process() {
   for cmdline in $(grep -als "$work/$2[.]yaml" /proc/[0-9]*/cmdline); do
-    if grep -aqs "OMPI_COMM_WORLD_RANK=$1" "${cmdline%cmdline}environ"; then echo "$cmdline" | tr -dc '0-9'; fi
+    if grep -aqs "LOCKSTEP_RANK=$1 " "${cmdline%cmdline}environ"; then echo "$cmdline" | tr -dc '0-9'; fi
   done
 }
 # train_as NAME OPTION...: trains c.yaml; checkpoints are in $work/NAME, the report is $work/NAME.json

@@ -55,9 +55,7 @@ on_terminal() {
 }
 esc=$(printf '\033')
 
-# the line fits the width, alone and under mpirun
-# a_relay_of_whole_lines: Open MPI 5.0.7 passes on whole lines only, so no progress was shown with 2 ranks. Ranks now end the line
-# for it, and their launcher takes the line end away: on the screen the lines of epochs end, which stay, and no other.
+# the line fits the width, with one rank and with two; on the screen the lines of epochs end, which stay, and no other
 for ranks in 1 2; do
   on_terminal 50 no --ranks $ranks --set parallel.strategy=ddp
   awk -v esc="$esc" '{ sub(esc "\\[K.*", "") } length($0) > 50 { exit 1 }' "$work/lines" ||

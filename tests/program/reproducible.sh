@@ -51,8 +51,7 @@ for ranks in 4 2; do
     2>>"$work/log" &
   pid=$!
   wait_until "a checkpoint on $ranks ranks" saved
-  mpirun=$(children $pid)
-  all="$pid $mpirun $([ -z "$mpirun" ] || children "$mpirun")"
+  all="$pid $(children $pid)"
   for victim in $all; do kill -9 "$victim" 2>/dev/null || true; done
   echo "killed on $ranks ranks at $(basename "$(newest)")"
   wait $pid || true

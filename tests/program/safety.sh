@@ -78,17 +78,15 @@ LOCKSTEP_NVML=$work/cool.jsonl run melt --resume
 [ $got = 0 ] && [ "$(field "$work/melt.json" params_xxh3)" = "$want" ] || fail "melt, resumed: $got: $(cat "$work/err")"
 [ "$(field "$work/melt.json" resumed_from_step)" -gt 0 ] || fail "melt: nothing was saved"
 # one rank's limit holds for all
-if command -v mpirun >/dev/null 2>&1; then
-  margins both 0 40
-  echo '{"rank": 1, "t": 0, "gpu_margin_c": 3}' >>"$work/both.jsonl" # to the end: ranks that wait for a processor agree late
-  : >"$work/err"
-  LOCKSTEP_NVML=$work/both.jsonl run both --ranks 2 --set train.steps=100000000 &
-  pid=$!
-  wait_until "the pause of both" grep -q 'safety: paused after step' "$work/err"
-  kill -TERM $(children $pid)
-  wait $pid
-  grep -q 'error: .*interrupted after .*; go on with --resume' "$work/err" || fail "both: $(cat "$work/err")"
-fi
+margins both 0 40
+echo '{"rank": 1, "t": 0, "gpu_margin_c": 3}' >>"$work/both.jsonl" # to the end: ranks that wait for a processor agree late
+: >"$work/err"
+LOCKSTEP_NVML=$work/both.jsonl run both --ranks 2 --set train.steps=100000000 &
+pid=$!
+wait_until "the pause of both" grep -q 'safety: paused after step' "$work/err"
+kill -TERM $(children $pid)
+wait $pid
+grep -q 'error: .*interrupted after .*; go on with --resume' "$work/err" || fail "both: $(cat "$work/err")"
 expect 3 'safety.when: .*gpu_marginc. is not measured' train "$work/c.yaml" --set 'safety=[{name: a, when: gpu_marginc < 1}]'
 expect 3 'micro_batch needs clear' train "$work/c.yaml" --set train.checkpoint.dir="$work/x" --set 'safety=[{name: a, act: micro_batch, when: gpu_margin_c < 1}]'
 expect 3 'micro_batch .* needs train.checkpoint.dir' train "$work/c.yaml" --set "safety=[$smaller]"

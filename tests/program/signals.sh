@@ -39,7 +39,6 @@ interrupted() {
   [ -f "$work/run/$(printf 'step-%012d' "$steps")/manifest.json" ] || fail "$name, SIG$signal: step $steps was not saved"
 }
 
-command -v mpirun >/dev/null 2>&1 && several=yes || several=
 # Ctrl-Z stops the ranks too, and they go on without a deadline having passed: they are stopped while the lives below come and go.
 deadline=4
 states() { # of all processes of the stopped run, one letter each
@@ -49,16 +48,14 @@ states() { # of all processes of the stopped run, one letter each
 all_stopped() {
   [ "$(states)" = T ]
 }
-if [ $several ]; then
-  sed "s#$work/run#$work/held#" "$work/c.yaml" >"$work/held.yaml"
-  start_training "$program" train "$work/held.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=$deadline --ranks 2
-  held=$pid
-  mv "$work/err" "$work/held.err"
-  kill -STOP "$(rank_process 1 held)" # first, so that the other waits for it when it is stopped
-  kill -TSTP $held
-  wait_until "the stop of all processes" all_stopped
-  since=$(date +%s)
-fi
+sed "s#$work/run#$work/held#" "$work/c.yaml" >"$work/held.yaml"
+start_training "$program" train "$work/held.yaml" --set parallel.strategy=ddp --set parallel.deadline_s=$deadline --ranks 2
+held=$pid
+mv "$work/err" "$work/held.err"
+kill -STOP "$(rank_process 1 held)" # first, so that the other waits for it when it is stopped
+kill -TSTP $held
+wait_until "the stop of all processes" all_stopped
+since=$(date +%s)
 
 resume=
 for n in $(seq "$runs"); do
@@ -75,34 +72,19 @@ got=0
 wait $pid || got=$?
 [ $got = 130 ] || fail "SIGTERM twice: exit code $got"
 grep -q 'interrupted after' "$work/err" || fail "SIGTERM twice is not one: $(tail -5 "$work/err")"
-[ $several ] || { echo "no mpirun: one rank only"; exit 0; }
-# The handlers are those of one rank; what the launcher passes on is the same for all.
+# The handlers are those of one rank; what their parent passes on is the same for all.
 for n in $(seq $((runs / 2))); do
   signal=$(echo TERM INT HUP | cut -d' ' -f$((n % 3 + 1)))
   interrupted "two ranks" "$signal" "$program" train "$work/c.yaml" --set parallel.strategy=ddp --ranks 2 --resume
 done
 echo "two ranks: $n of $n saved and went on"
-# Ubuntu 24.04's mpirun passes nothing on: here a shell in its place keeps SIGUSR1 to itself.
-mkdir "$work/bin"
-cat >"$work/bin/mpirun" <<S
-#!/bin/sh
-trap : USR1
-$(command -v mpirun) "\$@" &
-below=\$! code=0
-while kill -0 \$below 2>/dev/null; do
-  code=0
-  wait \$below || code=\$?
-done
-exit \$code
-S
-chmod +x "$work/bin/mpirun"
-interrupted "a launcher that passes nothing on" TERM env PATH="$work/bin:$PATH" "$program" train "$work/c.yaml" \
-  --set parallel.strategy=ddp --ranks 2 --resume
-for n in $(seq $((runs / 3))); do
-  interrupted "mpirun of one's own" USR1 mpirun --bind-to none --map-by :OVERSUBSCRIBE -np 2 "$program" train "$work/c.yaml" \
-    --set parallel.strategy=ddp --resume
-done
-echo "SIGUSR1 to an mpirun of one's own: $n of $n saved and went on"
+if command -v mpirun >/dev/null 2>&1; then
+  for n in $(seq $((runs / 3))); do
+    interrupted "mpirun of one's own" USR1 mpirun --bind-to none --map-by :OVERSUBSCRIBE -np 2 "$program" train "$work/c.yaml" \
+      --set parallel.strategy=ddp --resume
+  done
+  echo "SIGUSR1 to an mpirun of one's own: $n of $n saved and went on"
+fi
 
 longer_than_the_deadline() {
   [ $(($(date +%s) - since)) -gt $((deadline + 1)) ]

@@ -1,11 +1,10 @@
 #!/bin/sh
-# lockstep train --supervise: whatever happens to a rank, its launcher or a checkpoint, the run ends with the bits of an
+# lockstep train --supervise: whatever happens to a rank or a checkpoint, the run ends with the bits of an
 # undisturbed one, or with a diagnosis where it must. Prints how soon a fault was noticed and the first new step came.
 set -eu
 . "$(dirname "$0")/lib.sh"
 # a segmentation fault is one for the supervisor, too
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0" TSAN_OPTIONS="${TSAN_OPTIONS:-}:handle_segv=0"
-command -v mpirun >/dev/null 2>&1 || { echo "skipped: no mpirun"; exit 77; }
 mkdir "$work/tmp"
 export TMPDIR="$work/tmp"
 steps=1200
@@ -65,7 +64,7 @@ cured() {
   report=$work/$run/monitor/supervise.json
   grep -q "\"cause\": \"$cause\"" "$report" || fail "$run: the cause is \"$(of "$report" cause)\", not \"$cause\": $(cat "$report")"
   grep -q "\"text\": \"$pattern" "$report" || fail "$run: no \"$pattern\" in $(cat "$report")"
-  [ "$(field "$work/$run.json" resumed_from_step)" -ge "$least" ] || # ranks without a launcher go on for a moment
+  [ "$(field "$work/$run.json" resumed_from_step)" -ge "$least" ] ||
     fail "$run: resumed from $(field "$work/$run.json" resumed_from_step)"
   # a busy machine may make any rank look as if it hung
   [ "$cause" = hang ] || grep -q '"restarts": 1,' "$report" || fail "$run: not one restart: $(cat "$report")"
@@ -101,13 +100,6 @@ cured loop loop 1 hang 'rank 1 of 3 (process [0-9]*) has shown nothing.*rank [02
 grep -q 'thread [0-9]* "lockstep", state R' "$work/loop/monitor/supervise.txt" || fail "loop: $(cat "$work/loop/monitor/supervise.txt")"
 ! [ -e "$work/loop/monitor/collectives.ring" ] || fail "loop: a run without a supervisor would write its collectives"
 cured nan nan 2 'not finite' 'the training diverged'
-cured mpirun mpirun 0 launcher 'the launcher was ended'
-cured parent launcher 0 launcher 'the launcher was ended by a signal'
-# a_launcher_that_is_stopped: the end of the run was waited for 300 s, and a rank was blamed
-# shellcheck disable=SC2086 # words
-cured mpirun_stops mpirun_stop 0 launcher 'the launcher (process [0-9]*) has been stopped for' 360 $hangs
-# shellcheck disable=SC2086 # words
-cured parent_stops launcher_stop 0 launcher 'the launcher (process [0-9]*) has been stopped for' 360 $hangs
 
 # a_rank_that_dies_at_its_start ended the run: program_early_kills does this 60 times
 if command -v python3 >/dev/null 2>&1; then
@@ -227,7 +219,7 @@ faulty interrupt interrupt 0 $endless
 given_up interrupt 130 'interrupted after'
 [ "$(of "$work/interrupt/monitor/supervise.json" exit_code)" = 130 ] || fail "interrupted: $(cat "$work/interrupt/monitor/supervise.json")"
 
-# what_a_killed_mpirun_leaves: Open MPI's session directories stayed in TMPDIR
+# what_a_killed_run_leaves
 left=$(find "$TMPDIR" -mindepth 1)
 [ -z "$left" ] || fail "left in TMPDIR: $left"
 

@@ -20,11 +20,9 @@ expect 2 'name of a preset .* not "huge"' stress --parts none --network huge
 expect 2 'nothing to do' stress --parts none
 
 rest
-if command -v mpirun >/dev/null 2>&1; then
-  expect 7 'not sound: results were wrong' stress --seconds 1 --parts links --ranks 2 --plant transfer:1-0
-  grep -q 'rank 1 to 0 .* 1 wrong: WRONG' "$work/out" || fail "$(cat "$work/out")"
-  grep -q 'rank 0 to 1 .* 0 wrong: ' "$work/out" || fail "$(cat "$work/out")"
-fi
+expect 7 'not sound: results were wrong' stress --seconds 1 --parts links --ranks 2 --plant transfer:1-0
+grep -q 'rank 1 to 0 .* 1 wrong: WRONG' "$work/out" || fail "$(cat "$work/out")"
+grep -q 'rank 0 to 1 .* 0 wrong: ' "$work/out" || fail "$(cat "$work/out")"
 # a file is written and read back, nothing of it stays, and what fails is named
 echo '{"t": 0, "gpu_power_limited": 1, "gpu_clock_mhz": 1485, "gpu_clock_most_mhz": 1980}' >"$work/capped.jsonl"
 export LOCKSTEP_NVML="$work/capped.jsonl" # a power cap beside it
@@ -42,16 +40,12 @@ model: {input: [16], layers: [{dense: {units: 8, activation: relu}}, {dense: {un
 data: {kind: synthetic, samples: 256, validation: 0.5}
 train: {batch: 16, steps: 3, checkpoint: {dir: saved}}
 Y
-ranks=1
-if command -v mpirun >/dev/null 2>&1; then ranks=2; fi
-"$program" stress --seconds 1 --parts none --network "$work/net.yaml" --ranks $ranks >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
+"$program" stress --seconds 1 --parts none --network "$work/net.yaml" --ranks 2 >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
 grep -q "^  network .*, 172 parameters, batch 16: [0-9]* steps, .* finite, the same on all ranks" "$work/out" || fail "$(cat "$work/out")"
 [ ! -e "$work/saved" ] || fail "the network was saved"
-if [ $ranks = 2 ]; then
-  got=0
-  LOCKSTEP_FAULT="flip 1 1 always" "$program" stress --seconds 60 --parts none --network "$work/net.yaml" --ranks 2 >"$work/out" 2>"$work/err" || got=$?
-  [ $got = 7 ] && grep -q "^rank 1: .*WRONG: training .*: losses or parameters of the ranks differ" "$work/out" || fail "a flipped bit: $got: $(cat "$work/out" "$work/err")"
-fi
+got=0
+LOCKSTEP_FAULT="flip 1 1 always" "$program" stress --seconds 60 --parts none --network "$work/net.yaml" --ranks 2 >"$work/out" 2>"$work/err" || got=$?
+[ $got = 7 ] && grep -q "^rank 1: .*WRONG: training .*: losses or parameters of the ranks differ" "$work/out" || fail "a flipped bit: $got: $(cat "$work/out" "$work/err")"
 sed 's/steps: 3/optimizer: {name: sgd, lr: 1e6}/' "$work/net.yaml" >"$work/wild.yaml"
 expect 7 'not sound: results were wrong' stress --seconds 60 --parts none --network "$work/wild.yaml"
 grep -q 'WRONG: training .*wild.yaml: a loss or gradient was not finite' "$work/out" || fail "$(cat "$work/out")"
@@ -63,17 +57,15 @@ got=0
 wait $pid || got=$?
 [ $got = 130 ] || fail "interrupted: exit code $got: $(cat "$work/err")"
 grep -q '^after .* s, interrupted: \(nothing wrong until then\|disturbed\)' "$work/out" || fail "interrupted: $(cat "$work/out")"
-if [ $ranks = 2 ]; then
-  begin "$program" stress --seconds 100 --parts compute --ranks 2
-  wait_until "a round of two ranks" grep -q 'busy' "$work/out"
-  kill -TERM $pid
-  got=0
-  wait $pid || got=$?
-  [ $got = 130 ] && [ "$(grep -c 'interrupted by' "$work/err")" = 1 ] && grep -q 'interrupted by SIGTERM' "$work/err" || fail "SIGTERM to two ranks: $got: $(cat "$work/err")"
-  expect 2 'rank 1 writes no file' stress --seconds 1 --parts compute --disk "$work/disk:4M" --plant disk:1 --ranks 2
-  expect 2 'name of a preset .* not "huge"' stress --parts none --network huge --ranks 2
-  [ "$(grep -c 'name of a preset' "$work/err")" = 1 ] || fail "refused by each rank: $(cat "$work/err")"
-fi
+begin "$program" stress --seconds 100 --parts compute --ranks 2
+wait_until "a round of two ranks" grep -q 'busy' "$work/out"
+kill -TERM $pid
+got=0
+wait $pid || got=$?
+[ $got = 130 ] && [ "$(grep -c 'interrupted by' "$work/err")" = 1 ] && grep -q 'interrupted by SIGTERM' "$work/err" || fail "SIGTERM to two ranks: $got: $(cat "$work/err")"
+expect 2 'rank 1 writes no file' stress --seconds 1 --parts compute --disk "$work/disk:4M" --plant disk:1 --ranks 2
+expect 2 'name of a preset .* not "huge"' stress --parts none --network huge --ranks 2
+[ "$(grep -c 'name of a preset' "$work/err")" = 1 ] || fail "refused by each rank: $(cat "$work/err")"
 expect 2 'not "heat"' stress --parts compute,heat
 expect 2 'not ""' stress --parts compute,,memory
 expect 2 'not "link:1"' stress --plant link:1

@@ -81,6 +81,7 @@ static void become(const ls_child_spec_t *spec, const char *program, char *const
   bool set = true;
   for (int i = 0; i < STREAMS && set; i++)
     set = set_stream(&spec->stream[order[i]], pipes[order[i]][1], order[i]);
+  if (spec->inherited > 0) fcntl(spec->inherited, F_SETFD, 0);
   if (set) execvpe(program, (char *const *)(uintptr_t)spec->argv, environment);
   int error = errno;
   ssize_t unheard = write(pipes[REPORT][1], &error, sizeof error);
@@ -148,6 +149,14 @@ void ls_child_wait(pid_t child, ls_child_end_t *end) {
     end->error = errno;
   else
     take_state(state, end);
+}
+
+bool ls_child_ended(pid_t child, ls_child_end_t *end) {
+  int state;
+  const pid_t ended = waitpid(child, &state, WNOHANG);
+  *end = (ls_child_end_t){.error = ended < 0 ? errno : 0};
+  if (ended == child) take_state(state, end);
+  return ended == child || (ended < 0 && errno == ECHILD);
 }
 
 /* Reads everything that is available. A full buffer loses its first half. Closes the pipe at its end. */

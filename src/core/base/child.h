@@ -27,6 +27,7 @@ typedef struct {
   ls_child_stream_t stream[3];    /* by STDIN_FILENO .. */
   bool own_group;                 /* start it in a process group that the terminal's signals do not reach */
   int death_signal;               /* 0 = SIGKILL. Use SIGTERM for programs that end their own children */
+  int inherited; /* a further descriptor of the parent that the program finds open; 0: none */
 
   /* For ls_child_run alone. */
   int limit_s;       /* 0 = none */
@@ -51,6 +52,8 @@ typedef struct {
 int ls_child_start(const ls_child_spec_t *spec, pid_t *child);
 /* Waits for a running child. */
 void ls_child_wait(pid_t child, ls_child_end_t *end);
+/* Whether it has ended; then nobody waits for it again. */
+bool ls_child_ended(pid_t child, ls_child_end_t *end);
 
 /* Starts a child and waits for it. When the limit passes, or `stop` asks for it, the child gets SIGTERM,
  * again after a second (a launcher forwards only the first to its ranks), and SIGKILL after `grace_s`. True

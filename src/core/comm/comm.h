@@ -1,5 +1,5 @@
-/* Communicators: N ranks that exchange buffers. Transports: self (one rank), sim (N threads of one process),
- * mpi (processes, host memory), nccl (GPUs, in the CUDA module).
+/* Communicators: N ranks that exchange buffers: self (one rank), sim (N threads of one process), shm (processes of one
+ * host that this program started), mpi (processes that a launcher started), nccl (GPUs, in the CUDA module).
  *
  * All ranks issue the same collectives in the same order. Sums are in a fixed order for a given world size,
  * so the same data give the same bits: on a host rank 0 + rank 1 + .., on GPUs the order of NCCL's ring. 16-bit
@@ -62,6 +62,8 @@ typedef struct {
   /* Makes the communicator of this rank's group (*sub is unchanged if this rank is in none). Collective. A
    * rank that fails says so afterwards, in ls_comm_group. NULL: no groups. */
   ls_status_t (*split)(ls_comm_t *comm, const ls_split_t *split, ls_comm_t **sub);
+  /* Ends this process and with it all ranks; the first rank's exit code becomes the run's. NULL: it has only this rank. */
+  void (*end_all)(ls_comm_t *comm, int exit_code);
   void (*destroy)(ls_comm_t *comm);
 } ls_comm_ops_t;
 
@@ -99,12 +101,15 @@ ls_status_t ls_comm_self_create(ls_ctx_t *ctx, ls_comm_t **comm);
 /* comms[0..size-1], one per thread; destroy each. deadline_ns 0 = default. */
 ls_status_t ls_comm_sim_create(ls_ctx_t *ctx, int size, int64_t deadline_ns, ls_comm_t **comms);
 /* MPI_COMM_WORLD of this process (calls MPI_Init_thread if needed, and MPI_Finalize in destroy if it did).
- * Collective. A rank that fails must leave through ls_comm_mpi_abort, so that mpirun ends the others. */
+ * Collective. */
 ls_status_t ls_comm_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **comm);
-void ls_comm_mpi_abort(int exit_code); /* does not return when MPI is initialised; else returns */
+/* All ranks of the run of which this process is one: shm or mpi, by who started it; self if it was started by hand. Once
+ * per process. Collective. A rank that fails leaves through ls_comm_abort, which ends the others. */
+ls_status_t ls_comm_world_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **comm);
+void ls_comm_abort(ls_comm_t *comm, int exit_code); /* returns only if there is one rank */
 
-/* World size and rank of this process, as a launcher (mpirun, srun) set them in its environment, before MPI
- * is initialised. False if the process was started by hand. */
+/* World size and rank of this process, as whoever started it set them in its environment: this program, mpirun or srun.
+ * False if the process was started by hand. */
 bool ls_comm_launched(int *rank, int *size);
 
 void ls_comm_destroy(ls_comm_t *comm); /* NULL is allowed */

@@ -1,5 +1,5 @@
-/* Reads rank and world size from the environment that launchers set, before MPI is initialised. */
-#include "comm/comm.h"
+/* Reads rank and world size from the environment, and opens the communicator of all ranks. */
+#include "comm/shm/shm.h"
 
 #include <stdlib.h>
 
@@ -40,7 +40,19 @@ static bool slurm(int *rank, int *size) {
 }
 
 bool ls_comm_launched(int *rank, int *size) {
-  return pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", rank, size) || /* Open MPI's mpirun */
+  return ls_comm_shm_started(rank, size) ||
+         pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", rank, size) || /* Open MPI's mpirun */
          pair("PMI_RANK", "PMI_SIZE", rank, size) ||                         /* MPICH and its family */
          pair("PMIX_RANK", "PMIX_SIZE", rank, size) || slurm(rank, size);
+}
+
+ls_status_t ls_comm_world_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **comm) {
+  int rank, size;
+  if (!ls_comm_launched(&rank, &size) || size == 1) return ls_comm_self_create(ctx, comm);
+  return ls_comm_shm_started(&rank, &size) ? ls_comm_shm_create(ctx, deadline_ns, comm)
+                                           : ls_comm_mpi_create(ctx, deadline_ns, comm);
+}
+
+void ls_comm_abort(ls_comm_t *comm, int exit_code) {
+  if (comm->ops->end_all) comm->ops->end_all(comm, exit_code);
 }

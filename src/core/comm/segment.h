@@ -1,5 +1,5 @@
 /* A shared segment: the memory in which ranks of one host meet, with one slot per rank. The sim transport
- * allocates it on the heap of one process, the mpi transport in a shared window of several. The code is the
+ * allocates it on the heap of one process, shm in memory that processes inherit, mpi in a shared window. The code is the
  * same, so what the thread sanitizer proves about one holds for the other.
  *
  * In a round a rank writes what it gives into its own slot, announces that it has arrived, waits until all

@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* Cautious allowances for the memory of libraries if probe has not measured it: context, modules, cuBLASLt
- * and NCCL on a GPU; program, MPI, BLAS and threads on a host. */
+ * and NCCL on a GPU; program, BLAS and threads on a host. */
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
 /* How far a host's libraries were from the prediction: malloc keeps an unpredictable number of their blocks for each
  * thread. bench/memory_accuracy.py compares. */

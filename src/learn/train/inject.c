@@ -48,7 +48,7 @@ static void spoil(ls_trainer_t *t) {
 }
 
 static ls_status_t strike(ls_trainer_t *t, const ls_inject_kind_t *kind) {
-  if (ls_inject_process(kind, t->world->comm->size)) return LS_OK;
+  if (ls_inject_process(kind)) return LS_OK;
   switch (kind->how) {
   case LS_INJECT_NAN:
   case LS_INJECT_FLIP:

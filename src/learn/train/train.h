@@ -9,7 +9,6 @@
 
 struct ls_world {
   ls_comm_t *comm;
-  bool launched; /* by mpirun or srun: several processes */
 };
 
 /* The facts about data and device that decide whether the data stay on the device. */

@@ -1,4 +1,4 @@
-/* The world: this process alone, or the ranks that a launcher started, behind one communicator. */
+/* The world: this process alone, or all ranks, behind one communicator. */
 #include "train/trainer.h"
 
 enum { DEADLINE_S_MAX = 1000000000 };
@@ -6,13 +6,10 @@ enum { DEADLINE_S_MAX = 1000000000 };
 ls_status_t ls_world_open(ls_ctx_t *ctx, double deadline_s, ls_world_t **out) {
   ls_world_t *world = ls_alloc(ctx, sizeof *world);
   if (!world) return LS_ERR_MEMORY;
-  int rank, size;
   double seconds = deadline_s > 0 ? deadline_s : LS_COMM_DEADLINE_S;
   int64_t deadline_ns =
       seconds < DEADLINE_S_MAX ? (int64_t)(seconds * 1e9) : DEADLINE_S_MAX * INT64_C(1000000000);
-  world->launched = ls_comm_launched(&rank, &size) && size > 1;
-  ls_status_t status = world->launched ? ls_comm_mpi_create(ctx, deadline_ns, &world->comm)
-                                       : ls_comm_self_create(ctx, &world->comm);
+  ls_status_t status = ls_comm_world_create(ctx, deadline_ns, &world->comm);
   if (status != LS_OK) {
     ls_free(world);
     return status;
@@ -37,5 +34,5 @@ int ls_world_size(const ls_world_t *world) {
 }
 
 void ls_world_abort(ls_world_t *world, int exit_code) {
-  if (world->launched) ls_comm_mpi_abort(exit_code);
+  ls_comm_abort(world->comm, exit_code);
 }

@@ -11,10 +11,10 @@
 /* What the run lacks for this fault to happen to it; NULL: nothing. */
 static const char *lacks(const ls_inject_kind_t *kind, const ls_parallel_config_t *parallel) {
   const ls_hosts_config_t *hosts = &parallel->hosts;
-  if (parallel->ranks == 1 && (kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER ||
-                               kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_SLOW))
+  const bool launcher = kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER;
+  if (parallel->ranks == 1 && (kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_SLOW))
     return "several ranks (--ranks)";
-  if (kind->how == LS_INJECT_HOST && hosts->count < 2) return "several hosts (parallel.hosts)";
+  if ((kind->how == LS_INJECT_HOST || launcher) && hosts->count < 2) return "several hosts (parallel.hosts)";
   if (hosts->count > 0 && kind->whose != LS_INJECT_OWN && !ls_hosts_is_here(hosts->host[0].name))
     return "this host as the first of parallel.hosts";
   return NULL;

@@ -132,7 +132,7 @@ ls_status_t ls_network_open(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *devi
   if (status == LS_OK) {
     n->ctx = ctx;
     n->o = o;
-    n->world = (ls_world_t){.comm = control, .launched = control->size > 1};
+    n->world = (ls_world_t){.comm = control};
     status = ls_comm_agree(control, "stress: network", configure(n, device));
   }
   if (status == LS_OK) {

@@ -172,24 +172,14 @@ int ls_fault_first_dead(const ls_page_look_t *look, const bool *dead, int count)
   return first;
 }
 
-/* The launcher was ended by a signal, before or after its ranks, which end with it: the process that started mpirun, or
- * mpirun, of which that process says so (cli/launcher_exit.c). */
+/* The process that started mpirun was ended by a signal, or mpirun, of which that process says so (mpirun.c). */
 static bool launcher_ended(const ls_end_t *end, const char *words) {
   int number;
-  return end->launcher_first || (end->signal && !end->signal_apart) ||
-         sscanf(words, "mpirun was ended by signal %d", &number) == 1;
-}
-
-/* mpirun knows which of its processes a signal ended first, also one that had done all its work. */
-static int named_dead(const char *words, int count) {
-  int rank, number;
-  bool named = sscanf(words, "rank %d was ended by signal %d", &rank, &number) == 2;
-  return named && rank >= 0 && rank < count ? rank : -1;
+  return (end->signal && !end->signal_apart) || sscanf(words, "mpirun was ended by signal %d", &number) == 1;
 }
 
 void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int count, ls_fault_t *fault) {
-  int failed = first_error(look, count), dead = end->dead_rank, named = named_dead(fault->words, count);
-  if (named >= 0) dead = named;
+  const int failed = first_error(look, count), dead = end->dead_rank;
   bool by_signal = end->signal || (end->code > SIGNAL_CODES && end->code <= SIGNAL_CODES + SIGNALS_MAX);
   fault->code = end->code;
   fault->signal = end->signal ? end->signal : by_signal ? end->code - SIGNAL_CODES : 0;
@@ -204,14 +194,15 @@ void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int coun
   } else if (failed >= 0 && (dead < 0 || look[dead].error != LS_OK || !is_consequence(look[failed].error))) {
     fault->kind = kind_of_status(look[failed].error);
     fault->rank = failed;
+  } else if (!by_signal && !any_began(look, count) && refusal(fault->words, end->code)) {
+    fault->kind = LS_FAULT_REFUSED;
   } else if (dead >= 0 || by_signal) {
     fault->kind = !by_signal                                             ? LS_FAULT_EXIT
                   : fault->signal == SIGKILL && end->kills_of_system > 0 ? LS_FAULT_MEMORY
                                                                          : LS_FAULT_SIGNAL;
     fault->rank = dead >= 0 ? dead : count == 1 ? 0 : -1; /* a rank that has shown nothing */
   } else {
-    fault->kind =
-        !any_began(look, count) && refusal(fault->words, end->code) ? LS_FAULT_REFUSED : LS_FAULT_EXIT;
+    fault->kind = LS_FAULT_EXIT;
   }
   if (fault->rank >= 0) fault->at = look[fault->rank];
   if (fault->kind == LS_FAULT_NONFINITE || fault->at.error == LS_ERR_DIFFER)

@@ -73,9 +73,8 @@ void ls_fault_launcher_stopped(const ls_supervise_config_t *config, int pid, int
 
 /* How the child of a life ended, and who was seen to end before that. */
 typedef struct {
-  int signal, code;    /* of the child */
-  int dead_rank;       /* whose process ended first without having left its trainer; -1: nobody */
-  bool launcher_first; /* the launcher's process had ended before any rank's */
+  int signal, code; /* of the child */
+  int dead_rank;    /* whose process ended first without having left its trainer; -1: nobody */
   bool
       signal_apart; /* the child's signal says nothing of a launcher: it was the supervisor's, or the rank's */
   bool asked;       /* a signal had asked the life to end */
@@ -84,7 +83,7 @@ typedef struct {
 /* Which of the ranks that were found dead at one moment died first: the one that the others wait for. mpirun ends them
  * within milliseconds. */
 int ls_fault_first_dead(const ls_page_look_t *look, const bool *dead, int count);
-/* The first cause. fault->words: the launcher may name the rank there. `look`: the ranks' lines at the end. Fills kind, rank, at, signal and code. */
+/* The first cause. fault->words: what the run said first. `look`: the ranks' lines at the end. Fills kind, rank, at, signal and code. */
 void ls_fault_classify(const ls_end_t *end, const ls_page_look_t *look, int count, ls_fault_t *fault);
 
 /* The GPU of `rank`, whose line this is, is broken: what failed thereafter follows from it. */

@@ -130,12 +130,12 @@ int64_t ls_inject_agree_step(const char *once) {
   return step;
 }
 
-/* A single rank is the supervisor's child; several have mpirun and the process that started it above them. On another host
- * other programs are: 0. */
-static pid_t process_of(ls_inject_whose_t whose, int ranks) {
+/* Ranks are the supervisor's children; on several hosts they have mpirun and the process that started it above them. On another
+ * host other programs are: 0. */
+static pid_t process_of(ls_inject_whose_t whose) {
   char own[PATH_MAX], exe[PATH_MAX], path[64];
   pid_t pid = getpid();
-  int levels = ranks > 1 ? (int)whose : whose == LS_INJECT_OWN ? 0 : 1;
+  int levels = getenv(LS_AGENT_ENVIRONMENT) ? (int)whose : whose == LS_INJECT_OWN ? 0 : 1;
   while (levels-- > 0 && pid > 1)
     pid = ls_process_parent(pid);
   if (whose == LS_INJECT_OWN || whose == LS_INJECT_MPIRUN) return pid;
@@ -146,9 +146,9 @@ static pid_t process_of(ls_inject_whose_t whose, int ranks) {
   return strcmp(own, exe) == 0 ? pid : 0;
 }
 
-bool ls_inject_process(const ls_inject_kind_t *kind, int ranks) {
+bool ls_inject_process(const ls_inject_kind_t *kind) {
   if (kind->how == LS_INJECT_SIGNAL) {
-    pid_t pid = process_of(kind->whose, ranks);
+    pid_t pid = process_of(kind->whose);
     if (pid > 1) kill(pid, kind->number);
     return true;
   }

@@ -62,7 +62,7 @@ bool ls_inject_claim(const ls_inject_t *inject);
 /* Adds the second line to ONCE, and how chaos reads it; -1: there is none. */
 void ls_inject_asked(const ls_inject_t *inject, int64_t agree_step);
 int64_t ls_inject_agree_step(const char *once);
-/* A fault of the process, which may not return. `ranks`: of the run. False: it is not one of these. */
-bool ls_inject_process(const ls_inject_kind_t *kind, int ranks);
+/* A fault of the process, which may not return. False: it is not one of these. */
+bool ls_inject_process(const ls_inject_kind_t *kind);
 
 #endif

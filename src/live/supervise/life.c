@@ -5,17 +5,19 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "supervise/evidence.h"
-#include "supervise/segments.h"
+#include "supervise/ranks.h"
 #include "supervise/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LOOK_MS = 50, LOOK_FIRST_MS = 10, LINE_BYTES = 1024, STDOUT = 0, STDERR, HOSTS, FIXED };
-static const int64_t grace_ns = 5000000000, stopped_ns = 2000000000, launcher_look_ns = 250000000;
+static const int64_t grace_ns = 5000000000, stopped_ns = 2000000000, launcher_look_ns = 250000000,
+                     ask_ns = 250000000;
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -26,12 +28,13 @@ typedef struct {
   ls_usual_t *usual;
   FILE *printed;
   ls_life_end_t *end;
-  pid_t child; /* 0: it is not started yet */
+  ls_ranks_t
+      own; /* what this process has started: the ranks, or with several hosts one process that starts mpirun */
   bool again;
   const ls_places_t *places;
   int64_t past_step;
   int ranks;
-  /* [ranks], but poll: FIXED streams and hosts, the ranks' processes, their launcher's */
+  /* [ranks], but poll: FIXED streams and hosts, the ranks' processes */
   ls_page_look_t *look;
   bool *stopped, *gone, *early; /* its process was stopped; has ended; has ended before it was done */
   struct pollfd *poll;
@@ -40,8 +43,8 @@ typedef struct {
   int64_t begin_ns, looked_ns;              /* since when a rank counts as silent; the last look */
   int64_t kills;                            /* of the system for want of memory, before */
   ls_end_t seen;
-  int64_t dead_ns, stop_asked_ns, forced_ns; /* first unexpected end; when it was asked to end, and forced */
-  ls_segments_t segments;                    /* of the ranks on this host */
+  int64_t dead_ns, stop_asked_ns,
+      forced_ns; /* first end of a rank; when they were last asked to end, and forced */
   ls_session_t session;
   char line[LINE_BYTES]; /* of stderr, as far as it has come */
   int line_bytes;
@@ -58,27 +61,32 @@ static int64_t system_kills(void) {
   return count;
 }
 
-/* Whether the child is the only rank, and not the process that starts mpirun. */
-static bool is_rank(const life_t *l) {
-  return !l->hosts && l->ranks == 1;
+static bool started(const life_t *l) {
+  return l->own.count > 0;
 }
 
 static ls_status_t start(life_t *l) {
   const char *environment[LS_SESSION_VARIABLES + 2] = {NULL};
-  int n = 0;
+  int n = 0, out[2], err[2];
   if (l->hosts) environment[n++] = ls_hosts_environment(l->hosts);
-  if (!l->hosts && !is_rank(l)) ls_session_open(l->spec->dir, &l->session);
-  for (int i = 0; i < LS_SESSION_VARIABLES; i++)
+  for (int i = 0; l->hosts && i < LS_SESSION_VARIABLES; i++)
     if (l->session.variable[i][0]) environment[n++] = l->session.variable[i];
-  const ls_child_spec_t child = {
-      .argv = l->spec->command(l->spec->user, l->again, l->places, l->past_step),
-      .self = true,
-      .environment = environment,
-      .stream = {{.file = "/dev/null"}, {.pipe = &l->poll[STDOUT].fd}, {.pipe = &l->poll[STDERR].fd}},
-      .own_group = true};
-  int error = child.argv ? ls_child_start(&child, &l->child) : ENOMEM;
-  if (error == 0) return LS_OK;
-  return ls_fail(l->ctx, LS_ERR_UNSUPPORTED, "the run could not be started (%s)", strerror(error));
+  if (pipe2(out, O_CLOEXEC) != 0) return ls_fail_errno(l->ctx, "no pipe to the ranks");
+  l->poll[STDOUT].fd = out[0];
+  if (pipe2(err, O_CLOEXEC) != 0) {
+    close(out[1]);
+    return ls_fail_errno(l->ctx, "no pipe to the ranks");
+  }
+  l->poll[STDERR].fd = err[0];
+  const ls_child_spec_t spec = {.argv = l->spec->command(l->spec->user, l->again, l->places, l->past_step),
+                                .environment = environment,
+                                .stream = {{.file = "/dev/null"}, {.fd = out[1]}, {.fd = err[1]}},
+                                .own_group = true};
+  ls_status_t status = spec.argv ? ls_ranks_start(l->ctx, &spec, l->hosts ? 1 : l->ranks, &l->own)
+                                 : ls_fail(l->ctx, LS_ERR_MEMORY, "out of memory for the command line");
+  close(out[1]);
+  close(err[1]);
+  return status;
 }
 
 /* ---- what it writes ---- */
@@ -117,62 +125,45 @@ static void take_output(life_t *l, int stream) {
 
 /* ---- its processes ---- */
 
-/* On other hosts an agent does, and the process that started mpirun says how mpirun has ended. */
-static void watch_ranks(life_t *l) {
-  struct pollfd *process = l->poll + FIXED, *launcher = process + l->ranks;
-  const pid_t parent = l->look[0].parent;
+/* Whether rank r, which this process has started, has ended as it should: done, or because it was asked to. */
+static bool ended_well(const life_t *l, int r) {
+  const int code = l->own.rank[r].end.code;
+  if (code == 0) return l->look[r].phase == LS_PAGE_GONE && !l->look[r].error;
+  return code == ls_status_exit_code(LS_ERR_INTERRUPTED) || code == ls_status_exit_code(LS_ERR_AGAIN);
+}
+
+/* On several hosts agents say so. */
+static void see_gone(life_t *l) {
   for (int r = 0; r < l->ranks; r++)
     if (l->hosts) {
       l->gone[r] = ls_hosts_rank_ended(l->hosts, r);
-    } else if (process[r].fd < 0 && !l->gone[r] && l->look[r].pid > 0) {
-      process[r].fd = ls_process_watch(l->look[r].pid);
-      l->gone[r] = process[r].fd < 0 && errno == ESRCH;
+      l->early[r] =
+          l->gone[r] && l->look[r].pid > 0 && (l->look[r].phase != LS_PAGE_GONE || l->look[r].error);
+    } else {
+      l->gone[r] = l->own.rank[r].pid == 0;
+      l->early[r] = l->gone[r] && !ended_well(l, r);
     }
-  if (launcher->fd < 0 && !l->hosts && parent > 0 && parent != getpid() && parent != l->child &&
-      !l->seen.launcher_first)
-    launcher->fd = ls_process_watch(parent);
-}
-
-static void close_ended(struct pollfd *from) {
-  close(from->fd);
-  from->fd = -1;
 }
 
 /* A rank that ends before it has left its trainer, or with an error, is a fault; the first one is the cause. */
 static void see_ends(life_t *l, int64_t now_ns) {
-  struct pollfd *process = l->poll + FIXED, *launcher = process + l->ranks;
-  bool any = false;
+  bool any = false, asked = false;
+  if (!started(l)) return;
+  if (!l->hosts) ls_ranks_look(&l->own);
+  see_gone(l);
   for (int r = 0; r < l->ranks; r++) {
-    if (process[r].fd >= 0 && process[r].revents) {
-      close_ended(&process[r]);
-      l->gone[r] = true;
-    }
-    l->early[r] = l->gone[r] && l->look[r].pid > 0 && (l->look[r].phase != LS_PAGE_GONE || l->look[r].error);
     any |= l->early[r];
+    asked |= !l->hosts && l->gone[r] && l->own.rank[r].end.code != 0;
   }
-  if (any && (l->seen.dead_rank < 0 || l->hosts) && !l->seen.launcher_first) { /* hosts say so in any order */
+  if (any && (l->seen.dead_rank < 0 || l->hosts)) /* hosts say so in any order */
     l->seen.dead_rank = ls_fault_first_dead(l->look, l->early, l->ranks);
-    if (l->dead_ns == 0) l->dead_ns = now_ns;
-  }
-  if (launcher->fd >= 0 && launcher->revents) {
-    close_ended(launcher);
-    bool all_left = true;
-    for (int r = 0; r < l->ranks; r++)
-      all_left &= l->look[r].phase == LS_PAGE_GONE;
-    if (l->seen.dead_rank < 0 && !all_left) {
-      l->seen.launcher_first = true;
-      l->dead_ns = now_ns;
-    }
-  }
+  if ((any || asked) && l->dead_ns == 0) l->dead_ns = now_ns;
 }
 
 static void look_at_page(life_t *l, int64_t now_ns) {
   for (int r = 0; r < l->ranks; r++)
     ls_page_look(l->page, r, &l->look[r]);
   ls_usual_learn(l->usual, &l->look[0]);
-  const bool find_segments = !l->hosts && ls_segments_due(&l->segments, l->end->first_step_ns > 0, now_ns);
-  for (int r = 0; r < l->ranks && find_segments; r++)
-    if (l->look[r].pid > 0) ls_segments_look(&l->segments, l->look[r].pid);
   ls_life_t *steps = &l->end->steps;
   const ls_page_look_t *first = &l->look[0];
   if (first->phase < LS_PAGE_FIRST_STEP) return;
@@ -183,17 +174,15 @@ static void look_at_page(life_t *l, int64_t now_ns) {
 }
 
 static void end_all(life_t *l) {
-  if (!l->child) return;
   l->seen.signal_apart = true;
-  ls_child_signal_below(l->child, SIGKILL);
-  kill(l->child, SIGKILL);
+  ls_ranks_signal(&l->own, SIGKILL, true);
 }
 
 /* The process that starts the ranks, and mpirun below it, which is its only child. */
 static pid_t stopped_launcher(const life_t *l) {
-  if (is_rank(l)) return 0;
-  const pid_t mpirun = ls_process_child(l->child);
-  return ls_process_stopped(l->child) ? l->child : mpirun > 0 && ls_process_stopped(mpirun) ? mpirun : 0;
+  if (!l->hosts || !started(l) || l->own.running == 0) return 0;
+  const pid_t launcher = l->own.rank[0].pid, mpirun = ls_process_child(launcher);
+  return ls_process_stopped(launcher) ? launcher : mpirun > 0 && ls_process_stopped(mpirun) ? mpirun : 0;
 }
 
 static void look_at_launcher(life_t *l, int64_t now_ns) {
@@ -233,29 +222,29 @@ static bool look_for_hang(life_t *l, int64_t now_ns) {
 
 static void pause_all(life_t *l) {
   if (l->hosts) ls_hosts_pause(l->hosts, true);
-  if (l->child) kill(l->child, SIGTSTP);
+  ls_ranks_signal(&l->own, l->hosts ? SIGTSTP : SIGSTOP, !l->hosts);
   kill(getpid(), SIGSTOP);
-  if (l->child) kill(l->child, SIGCONT);
+  ls_ranks_signal(&l->own, SIGCONT, !l->hosts);
   if (l->hosts) ls_hosts_pause(l->hosts, false);
   l->begin_ns = l->looked_ns = ls_clock_ns();
 }
 
-/* Passes requests on: the first signal asks it to save and end, a second one ends it. */
+/* Passes requests on: the first signal asks the ranks to save and end, a second one ends them; what starts mpirun gets a while
+ * for it. */
 static void pass_on(life_t *l, int64_t now_ns) {
-  const ls_supervise_t *s = l->spec;
-  if (s->held(s->user)) pause_all(l);
-  if (!l->child) return;
-  if (s->stop(s->user) && l->stop_asked_ns == 0) {
+  const ls_requests_t *q = l->spec->requests;
+  if (q->held()) pause_all(l);
+  if (!started(l)) return;
+  if (q->asked() && now_ns - l->stop_asked_ns > ask_ns) {
     l->stop_asked_ns = now_ns;
     l->seen.asked = true;
-    kill(l->child, SIGUSR1);
+    ls_ranks_ask(&l->own);
   }
-  if (s->forced(s->user) && l->forced_ns == 0) {
+  if (q->forced() && l->forced_ns == 0) {
     l->forced_ns = now_ns;
-    kill(l->child, SIGTERM);
-    kill(l->child, SIGTERM);
+    if (l->hosts) ls_ranks_signal(&l->own, SIGTERM, false);
   }
-  if (l->forced_ns > 0 && now_ns - l->forced_ns > grace_ns) end_all(l);
+  if (l->forced_ns > 0 && (!l->hosts || now_ns - l->forced_ns > grace_ns)) end_all(l);
 }
 
 /* The ranks are started when all hosts are ready. True: a host is lost, or the start was given up. */
@@ -263,8 +252,8 @@ static bool look_at_hosts(life_t *l, int64_t now_ns, ls_status_t *status) {
   ls_fault_t *fault = &l->end->fault;
   ls_hosts_serve(l->hosts, now_ns);
   if (l->forced_ns == 0 && ls_hosts_lost(l->hosts, fault)) return true;
-  if (l->child) return false;
-  if (l->spec->stop(l->spec->user)) {
+  if (started(l)) return false;
+  if (l->spec->requests->asked()) {
     fault->kind = LS_FAULT_ASKED;
     fault->noticed_ns = now_ns;
     return true;
@@ -276,20 +265,22 @@ static bool look_at_hosts(life_t *l, int64_t now_ns, ls_status_t *status) {
 /* Until the child has closed its streams, and with them all that it started. True: what is left has to be ended, and the
  * fault is known. */
 static bool watch(life_t *l, ls_status_t *status) {
-  while (!l->child || l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0) {
-    poll(l->poll, (nfds_t)(FIXED + l->ranks + 1), l->end->first_step_ns ? LOOK_MS : LOOK_FIRST_MS);
+  while (!started(l) || l->poll[STDOUT].fd >= 0 || l->poll[STDERR].fd >= 0) {
+    for (int r = 0; !l->hosts && r < l->ranks; r++)
+      l->poll[FIXED + r].fd = l->own.rank[r].process;
+    poll(l->poll, (nfds_t)(FIXED + l->ranks), l->end->first_step_ns ? LOOK_MS : LOOK_FIRST_MS);
     int64_t now_ns = ls_clock_ns();
     if (l->looked_ns > 0 && now_ns - l->looked_ns > stopped_ns) l->begin_ns = now_ns;
     l->looked_ns = now_ns;
     pass_on(l, now_ns);
     if (l->hosts && look_at_hosts(l, now_ns, status)) return true;
     look_at_page(l, now_ns);
-    watch_ranks(l);
     see_ends(l, now_ns);
     take_output(l, STDOUT);
     take_output(l, STDERR);
-    if (l->dead_ns > 0 && now_ns - l->dead_ns > grace_ns) end_all(l);
-    if (l->dead_ns == 0 && l->forced_ns == 0 && l->child && look_for_hang(l, now_ns)) return true;
+    const bool others_wait = !l->hosts && l->seen.dead_rank >= 0;
+    if (others_wait || (l->dead_ns > 0 && now_ns - l->dead_ns > grace_ns)) end_all(l);
+    if (l->dead_ns == 0 && l->forced_ns == 0 && started(l) && look_for_hang(l, now_ns)) return true;
   }
   return false;
 }
@@ -318,10 +309,19 @@ static void look_at_gpus(life_t *l, ls_fault_t *fault) {
   if (rank >= 0) ls_fault_of_gpu(rank, &l->look[rank], fault);
 }
 
+/* The run's end is that of the rank that failed first, or of the process that started mpirun. */
+static void take_code(life_t *l) {
+  if (!started(l)) return;
+  const int rank = l->hosts ? 0 : l->seen.dead_rank >= 0 ? l->seen.dead_rank : l->own.failed;
+  l->seen.signal_apart |= !l->hosts;
+  if (rank < 0) return;
+  l->seen.signal = l->own.rank[rank].end.signal;
+  l->seen.code = l->own.rank[rank].end.code;
+}
+
 /* What follows from the loss of a host comes before its silence is long enough. */
 static void finish(life_t *l, bool known) {
   ls_fault_t *fault = &l->end->fault;
-  ls_child_end_t ended = {0};
   int64_t closed_ns = ls_clock_ns();
   if (known && fault->kind == LS_FAULT_HANG) {
     json_t *process = l->hosts ? ls_hosts_fetch_process(l->hosts, fault->rank)
@@ -330,21 +330,15 @@ static void finish(life_t *l, bool known) {
     abort_collectives(l);
   }
   if (known) end_all(l);
-  if (l->child) ls_child_wait(l->child, &ended);
+  ls_ranks_wait(&l->own);
   if (l->hosts) ls_hosts_end(l->hosts);
   ls_child_end_below();
   ls_session_remove(
       &l->session); /* of several hosts: the page's folder, which agents make that come late, and mpirun here */
-  ls_segments_remove(&l->segments);
-  l->seen.signal = ended.signal;
-  l->seen.code = ended.code;
   l->seen.kills_of_system = system_kills() - l->kills;
   look_at_page(l, ls_clock_ns());
-  const bool alone = is_rank(l);
-  l->seen.signal_apart |= alone;
-  if (alone) l->gone[0] = true; /* perhaps sooner than it was watched */
-  if (l->hosts) watch_ranks(l);
-  if (alone || l->hosts) see_ends(l, ls_clock_ns());
+  see_ends(l, ls_clock_ns());
+  take_code(l);
   if (!known) {
     ls_fault_classify(&l->seen, l->look, l->ranks, fault);
     fault->noticed_ns = l->dead_ns > 0 ? l->dead_ns : closed_ns;
@@ -358,8 +352,9 @@ static void finish(life_t *l, bool known) {
 }
 
 static void release(life_t *l) {
-  for (int i = 0; l->poll && i < FIXED + l->ranks + 1; i++)
+  for (int i = 0; l->poll && i < FIXED; i++)
     if (l->poll[i].fd >= 0) close(l->poll[i].fd);
+  ls_ranks_release(&l->own);
   ls_rings_close(l->rings);
   ls_free(l->look);
   ls_free(l->stopped);
@@ -389,11 +384,12 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
               .stopped = ls_alloc_array(ctx, n, sizeof *l.stopped),
               .gone = ls_alloc_array(ctx, n, sizeof *l.gone),
               .early = ls_alloc_array(ctx, n, sizeof *l.early),
-              .poll = ls_alloc_array(ctx, n + FIXED + 1, sizeof *l.poll),
+              .poll = ls_alloc_array(ctx, n + FIXED, sizeof *l.poll),
+              .own = {.failed = -1, .world.file = -1},
               .seen = {.dead_rank = -1},
               .kills = system_kills()};
   ls_status_t status = l.look && l.stopped && l.gone && l.early && l.poll ? LS_OK : LS_ERR_MEMORY;
-  for (int i = 0; l.poll && i < FIXED + ranks + 1; i++)
+  for (int i = 0; l.poll && i < FIXED + ranks; i++)
     l.poll[i] = (struct pollfd){.fd = -1, .events = POLLIN};
   for (int r = 0; r < ranks; r++) {
     ls_page_clear(ls_page_line(page, r));

@@ -5,14 +5,11 @@
 
 enum { LS_SESSION_BYTES = 512, LS_SESSION_VARIABLES = 2 };
 typedef struct {
-  char dir[LS_SESSION_BYTES]; /* "": Open MPI's own choice */
+  char dir[LS_SESSION_BYTES]; /* "": there is none */
   /* "NAME=value" for mpirun's environment, by versions of Open MPI; "": the user has set it */
   char variable[LS_SESSION_VARIABLES][LS_SESSION_BYTES + 64];
 } ls_session_t;
 
-/* An empty folder below TMPDIR, the same for each life of the run that is watched in `run_dir`: what a supervisor left that was
- * killed is removed here. Where none can be made, Open MPI chooses. */
-void ls_session_open(const char *run_dir, ls_session_t *session);
 /* In a folder that exists, or is made, on all hosts. */
 void ls_session_at(const char *dir, ls_session_t *session);
 void ls_session_remove(const ls_session_t *session);

@@ -32,9 +32,9 @@ typedef struct {
 static bool wait_ns(const run_t *run, int64_t ns) {
   const ls_supervise_t *s = run->spec;
   int64_t end_ns = ls_clock_ns() + ns;
-  for (int64_t left; !s->stop(s->user) && (left = end_ns - ls_clock_ns()) > 0;)
+  for (int64_t left; !s->requests->asked() && (left = end_ns - ls_clock_ns()) > 0;)
     poll(NULL, 0, left > NAP_MS * INT64_C(1000000) ? NAP_MS : (int)(left / 1000000) + 1);
-  return !s->stop(s->user);
+  return !s->requests->asked();
 }
 
 static void log_decision(run_t *run, const ls_life_end_t *life, const ls_decision_t *decision) {
@@ -84,7 +84,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
     run->began = run->began || s->begun(s->user);
     *decision =
         ls_restarts_decide(s->restarts, s->config->skip_steps, &run->restarts, &life.steps, &life.fault);
-    if (s->stop(s->user) && decision->again)
+    if (s->requests->asked() && decision->again)
       *decision = (ls_decision_t){.why = "a signal asked the run to end"};
     *code = life.fault.kind == LS_FAULT_ASKED ? LS_SUPERVISE_AGAIN
             : life.fault.code                 ? life.fault.code
@@ -121,7 +121,7 @@ static const char *result_of(int code) {
 
 /* A batch system repeats a run that it has ended itself; who pressed Ctrl-C has had enough. */
 static int exit_code(const ls_supervise_t *s, int code) {
-  int signal_number = code == LS_SUPERVISE_AGAIN ? s->stop(s->user) : 0;
+  int signal_number = code == LS_SUPERVISE_AGAIN ? s->requests->asked() : 0;
   bool by_hand = signal_number == SIGINT || signal_number == SIGQUIT || signal_number == SIGHUP;
   return by_hand ? ls_status_exit_code(LS_ERR_INTERRUPTED) : code;
 }

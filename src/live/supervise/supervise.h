@@ -65,6 +65,14 @@ typedef struct {
 int ls_places_ranks(const ls_places_t *places);
 int ls_places_at(const ls_places_t *places, int rank); /* the place of this rank of a life */
 
+/* What signals have asked of this process. */
+typedef struct {
+  int (*asked)(void);       /* the signal that asks it to end; 0: none */
+  bool (*forced)(void);     /* whether it came twice */
+  bool (*held)(void);       /* whether it is to stop (Ctrl-Z): true once for each time */
+  const char *(*name)(int); /* "SIGTERM" */
+} ls_requests_t;
+
 /* All that differs between one training and another. */
 typedef struct {
   const ls_supervise_config_t *config;
@@ -84,12 +92,8 @@ typedef struct {
   /* What the child writes: its stderr at once; its stdout only of the last life, since a life that failed may have
    * reported, too. */
   void (*output)(void *user, int stream, const char *bytes, size_t size_bytes);
-  /* The signal that asks this process to end, 0 = none; and whether it was repeated. */
-  int (*stop)(void *user);
-  bool (*forced)(void *user);
-  /* Whether this process was asked to stop (Ctrl-Z): true once for each time. */
-  bool (*held)(void *user);
   void *user;
+  const ls_requests_t *requests;
 } ls_supervise_t;
 
 /* Returns the exit code of the program: of the last life, or LS_SUPERVISE_AGAIN where a signal ended it after a save,

@@ -1,4 +1,4 @@
-/* The mpi transport: processes that mpirun or srun started. There are two ways to move data:
+/* The mpi transport: processes that a launcher started (mpirun, srun). There are two ways to move data:
  *   window    all ranks on one host: a shared segment (segment.h) in an MPI shared-memory window. A collective
  *             makes no MPI call, so nothing polls, and a waiting lane sleeps.
  *   exchange  otherwise: nonblocking point-to-point messages, polled with a deadline. MPI_Iallreduce is not

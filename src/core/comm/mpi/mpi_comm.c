@@ -85,7 +85,7 @@ static void release(ls_mpi_t *mpi, bool collective) {
 }
 
 /* MPI_Finalize waits for everybody, so it is called only after a barrier with a deadline. A broken job ends
- * through ls_comm_mpi_abort instead. */
+ * through ls_comm_abort instead. */
 static void destroy(ls_comm_t *comm) {
   const ls_collective_t last = {.kind = LS_BARRIER, .name = "destroy"};
   release((ls_mpi_t *)comm, ls_host_run(comm, &last) == LS_OK);
@@ -93,7 +93,15 @@ static void destroy(ls_comm_t *comm) {
 
 static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub);
 
-static const ls_comm_ops_t ops = {.name = "mpi", LS_HOST_OPS, .split = split, .destroy = destroy};
+/* If a rank simply exited, the others would wait for it: MPI_Abort has the launcher end them at once and return this exit
+ * code. */
+static void end_all(ls_comm_t *comm, int exit_code) {
+  (void)comm;
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+static const ls_comm_ops_t ops = {
+    .name = "mpi", LS_HOST_OPS, .split = split, .end_all = end_all, .destroy = destroy};
 
 /* `lock`: that of the world's communicator, NULL for the world's own. */
 static ls_mpi_t *allocate(ls_ctx_t *ctx, int rank, int size, int64_t deadline_ns, pthread_mutex_t *lock) {
@@ -175,7 +183,7 @@ static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub
 }
 
 /* After a failure MPI stays initialised, because ending it is collective and others may be stuck. A process
- * that gives up leaves through ls_comm_mpi_abort; a process that tries again finds MPI running. */
+ * that gives up leaves through ls_comm_abort; a process that tries again finds MPI running. */
 ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm) {
   bool owns_mpi = false;
   int rank, size;
@@ -211,5 +219,7 @@ ls_status_t ls_comm_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, ls_comm_t **c
 }
 
 extern const ls_transport_t ls_transport_mpi;
-const ls_transport_t ls_transport_mpi = {
-    .name = "mpi", .help = "MPI, the communicator with which the ranks were started; moves host memory"};
+const ls_transport_t ls_transport_mpi = {.name = "mpi",
+                                         .help = "the communicator with which the ranks were started: shared "
+                                                 "memory on one host, MPI on several; moves "
+                                                 "host memory"};
