@@ -50,7 +50,7 @@ killed() { # TEXT of the child's arguments, the command
   wait_until "the end of all children after SIGKILL to lockstep $1" nobody
   echo "SIGKILL to $1 at $text: nobody is left after $((($(date +%s%N) - begin) / 1000000)) ms"
 }
-killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 1 --control 0 --repetitions 2
+killed "--once" bench "$work/c.yaml" --ranks-list 1 --control 0 --repetitions 2
 killed '--json --quiet' probe --quick --output "$work/p.json"
 # SIGKILL to train left its ranks running for seconds, and they held the run's lock
 several=
@@ -119,6 +119,6 @@ rm -f "$work/profile.json"
 killed 'probe --quick' plan "$work/c.yaml"
 if [ $several ]; then
   killed --ranks-into probe --quick --output "$work/p.json"
-  killed "bench $work/c.yaml" bench "$work/c.yaml" --ranks-list 2 --control 0 --repetitions 2
+  killed "--once" bench "$work/c.yaml" --ranks-list 2 --control 0 --repetitions 2
 fi
 echo ok
