@@ -60,12 +60,4 @@ static void allocation_failures(void **state) {
   assert_int_equal(capture_fail_each_alloc(*state, use), 4);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(zeroed_and_aligned, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(texts, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(sizes_that_overflow, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(allocation_failures, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, zeroed_and_aligned, texts, sizes_that_overflow, allocation_failures)

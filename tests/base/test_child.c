@@ -16,7 +16,6 @@ static ls_child_spec_t self(const char *const *argv, char said[512]) {
 }
 
 static void the_exit_is_told_in_words(void **state) {
-  (void)state;
   static const struct {
     const char *role, *words, *reason;
   } rows[] = {{"five", "exit code 5", "no disk"},
@@ -37,7 +36,6 @@ static void the_exit_is_told_in_words(void **state) {
 }
 
 static void a_program_that_is_not_there(void **state) {
-  (void)state;
   static const char *const argv[] = {"/no/such/program", NULL};
   const ls_child_spec_t spec = {.argv = argv};
   char words[LS_CHILD_WORDS_BYTES];
@@ -50,7 +48,6 @@ static void a_program_that_is_not_there(void **state) {
 }
 
 static void environment_and_streams(void **state) {
-  (void)state;
   static const char *const argv[] = {"child", "environment", NULL}, *const change[] = {"LS_SET=new=1",
                                                                                        "LS_GONE", NULL};
   char said[512];
@@ -69,7 +66,6 @@ static void environment_and_streams(void **state) {
 
 /* What a child says last is what matters of much. */
 static void the_end_of_much_is_kept(void **state) {
-  (void)state;
   static const char *const argv[] = {"child", "much", NULL};
   char said[512];
   ls_child_spec_t spec = self(argv, said);
@@ -80,7 +76,6 @@ static void the_end_of_much_is_kept(void **state) {
 }
 
 static void signals_are_as_by_default(void **state) {
-  (void)state;
   static const char *const argv[] = {"child", "signals", NULL};
   char said[512];
   ls_child_spec_t spec = self(argv, said);
@@ -97,7 +92,6 @@ static void signals_are_as_by_default(void **state) {
 }
 
 static void past_its_limit_it_is_ended(void **state) {
-  (void)state;
   static const char *const argv[] = {"child", "wait", NULL};
   for (int stubborn = 0; stubborn < 2; stubborn++) {
     char said[512], words[LS_CHILD_WORDS_BYTES];
@@ -119,7 +113,6 @@ static int stop_at_once(void) {
 }
 
 static void a_stop_is_passed_on(void **state) {
-  (void)state;
   static const char *const argv[] = {"child", "wait", NULL};
   char said[512];
   ls_child_spec_t spec = self(argv, said);
@@ -133,7 +126,6 @@ static void a_stop_is_passed_on(void **state) {
 
 /* The pipe that all of them hold ends when the last one has. */
 static void nobody_outlives_a_parent_that_is_killed(void **state) {
-  (void)state;
   static const char *const argv[] = {"child", "parent", NULL};
   int from;
   char byte;

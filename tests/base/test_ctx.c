@@ -76,7 +76,6 @@ static void long_messages_are_cut(void **state) {
 /* Whatever a file contains, a message is UTF-8 without control characters. */
 /* Cells of a file end at their length, not at a NUL: nothing behind them is looked at. */
 static void a_character_cut_off_by_the_length_is_shown_as_bytes(void **state) {
-  (void)state;
   static const struct {
     const char *text;
     size_t len;
@@ -150,7 +149,6 @@ static void system_errors(void **state) {
 }
 
 static void no_context(void **state) {
-  (void)state;
   const ls_place_t place = {0};
   assert_int_equal(ls_fail(NULL, LS_ERR_DATA, "x"), LS_ERR_DATA);
   assert_int_equal(ls_fail_at(NULL, LS_ERR_DATA, &place, "x"), LS_ERR_DATA);
@@ -167,7 +165,6 @@ static void *report(void *argument) {
 }
 
 static void any_thread_may_report(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   threads_run(4, report, ctx, 0);
   assert_int_equal(ls_ctx_error_count(ctx), 800);
@@ -176,7 +173,6 @@ static void any_thread_may_report(void **state) {
 }
 
 static void statuses(void **state) {
-  (void)state;
   assert_string_equal(ls_status_name(LS_ERR_NO_SPACE), "LS_ERR_NO_SPACE");
   assert_string_equal(ls_status_text(LS_OK), "ok");
   assert_int_equal(ls_status_exit_code(LS_ERR_CONFIG), 3);
@@ -212,24 +208,8 @@ static void allocations(void **state) {
     ls_free(all[i]);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(errors_are_counted_and_the_first_is_kept),
-      TEST(levels),
-      TEST(the_rank_speaks),
-      TEST(a_place_has_a_caret),
-      TEST(the_caret_counts_characters),
-      TEST(places_with_little_in_them),
-      TEST(long_messages_are_cut),
-      TEST(a_character_cut_off_by_the_length_is_shown_as_bytes),
-      TEST(messages_are_plain_text),
-      TEST(the_name_that_a_message_begins_with_is_one_line),
-      TEST(system_errors),
-      TEST(no_context),
-      TEST(any_thread_may_report),
-      TEST(statuses),
-      TEST(allocations),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, errors_are_counted_and_the_first_is_kept, levels, the_rank_speaks,
+      a_place_has_a_caret, the_caret_counts_characters, places_with_little_in_them, long_messages_are_cut,
+      a_character_cut_off_by_the_length_is_shown_as_bytes, messages_are_plain_text,
+      the_name_that_a_message_begins_with_is_one_line, system_errors, no_context, any_thread_may_report,
+      statuses, allocations)

@@ -218,19 +218,5 @@ static void allocation_failures(void **state) {
   assert_true(capture_fail_each_alloc(*state, parse_some) >= 2);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(tree),
-      TEST(json_is_a_subset),
-      TEST(places),
-      TEST(refusals),
-      TEST(all_errors_at_once),
-      TEST(depth),
-      TEST(hostile_sizes),
-      TEST(long_lines_are_shown_in_part),
-      TEST(load),
-      TEST(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, tree, json_is_a_subset, places, refusals, all_errors_at_once, depth,
+      hostile_sizes, long_lines_are_shown_in_part, load, allocation_failures)

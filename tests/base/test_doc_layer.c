@@ -133,12 +133,10 @@ static void allocation_failures(void **state) {
 }
 
 static int open_dir(void **state) {
-  (void)state;
   return mkdtemp(dir) ? 0 : -1;
 }
 
 static int remove_dir(void **state) {
-  (void)state;
   return ls_dir_remove(NULL, dir) == LS_OK ? 0 : -1;
 }
 

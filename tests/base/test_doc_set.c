@@ -171,14 +171,5 @@ static void allocation_failures(void **state) {
   assert_true(capture_fail_each_alloc(*state, set_some) >= 3);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(assignments),
-      TEST(a_text_is_taken_as_it_stands),
-      TEST(refusals),
-      TEST(places_point_into_the_assignment),
-      TEST(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, assignments, a_text_is_taken_as_it_stands, refusals,
+      places_point_into_the_assignment, allocation_failures)

@@ -55,10 +55,4 @@ static void a_name_or_a_path(void **state) {
   ls_arena_release(&arena);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(expands, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(a_name_or_a_path, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, expands, a_name_or_a_path)

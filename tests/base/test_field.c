@@ -67,7 +67,6 @@ static const char known[] =
     "\"few\":[{\"name\":\"y\"},{\"name\":\"z\"}],\"many\":[{\"name\":\"a\"}],\"json\":{\"k\":1}}";
 
 static void cleared_is_unknown(void **state) {
-  (void)state;
   outer_t r;
   memset(&r, 0x5a, sizeof r);
   ls_record_clear(&outer, &r);
@@ -97,7 +96,6 @@ static void both_ways(void **state) {
 }
 
 static void numbers_are_scaled(void **state) {
-  (void)state;
   static const ls_field_t scaled[] = {LS_FIELD_AS(outer_t, ns, "us", .scale = 1e-3),
                                       LS_FIELD_AS(outer_t, large, "large_us", .scale = 1e-3),
                                       LS_FIELD_AS(outer_t, real, "real", .known = LS_KNOWN_ABOVE_0)};
@@ -137,7 +135,6 @@ static void lists_in_lists_take_the_record_s_count(void **state) {
 }
 
 static void members_depend_on_flags(void **state) {
-  (void)state;
   static const ls_field_t flagged[] = {
       LS_FIELD_AS(outer_t, small, "if", LS_FIELD_IF(outer_t, flag)),
       LS_FIELD_AS(outer_t, large, "unless", LS_FIELD_UNLESS(outer_t, flag)),

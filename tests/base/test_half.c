@@ -34,7 +34,6 @@ static double value_of(const kind_t *k, int size) {
 }
 
 static void every_number_is_rounded_to_the_nearest(void **state) {
-  (void)state;
   for (int i = 0; i < (int)(sizeof kinds / sizeof kinds[0]); i++) {
     const kind_t *k = &kinds[i];
     int infinite = ((1 << (15 - k->fraction_bits)) - 1) << k->fraction_bits;
@@ -59,7 +58,4 @@ static void every_number_is_rounded_to_the_nearest(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_is_rounded_to_the_nearest)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, every_number_is_rounded_to_the_nearest)

@@ -53,7 +53,6 @@ static void refused(void **state) {
 }
 
 static void numbers_have_no_more_digits_than_read_back_equal(void **state) {
-  (void)state;
   json_t *json = json_pack("[f, f, f, f, f, i, s, b, n]", 0.1, 1.0 / 3, -0.25, 3.0, 100000.0, 17,
                            "0.10000000000000001 \\\" 1.50", 1);
   char *text = ls_json_dump(json, JSON_COMPACT);

@@ -335,7 +335,6 @@ static void help(void **state) {
 }
 
 static void nearest(void **state) {
-  (void)state;
   static const char *const names[] = {"learning_rate", "momentum", "name", "lr", NULL};
   assert_string_equal(ls_nearest("learnign_rate", names), "learning_rate"); /* a transposition is one step */
   assert_string_equal(ls_nearest("Momentum", names), "momentum");
@@ -350,7 +349,6 @@ static void nearest(void **state) {
 
 /* However many names there are, the list says that more exist where it ends early. */
 static void names_text(void **state) {
-  (void)state;
   char buf[LS_NAMES_TEXT_BYTES];
   static const char *const two[] = {"one", "two", NULL}, *const nothing[] = {NULL};
   const char *many[200] = {0};
@@ -381,9 +379,7 @@ static void allocation_failures(void **state) {
   assert_true(capture_fail_each_alloc(*state, parse_all) >= 3);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
 static void patterns_choose_names(void **state) {
-  (void)state;
   static const char *const all_but_a[] = {"*", "!a.*"}, *const again[] = {"*.b", "!a.*", "a.b"},
                            *const none[] = {"!*"};
   static const struct {
@@ -401,24 +397,7 @@ static void patterns_choose_names(void **state) {
     assert_true(ls_patterns_choose(&cases[i].patterns, cases[i].name) == cases[i].chosen);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(defaults),
-      TEST(given),
-      TEST(refusals),
-      TEST(all_errors_at_once),
-      TEST(maps_that_are_none),
-      TEST(broken_defaults),
-      TEST(lists_have_a_limit),
-      TEST(a_list_of_names_may_be_long),
-      TEST(locales),
-      TEST(json),
-      TEST(a_secret_is_read_from_its_source_and_shown_nowhere),
-      TEST(help),
-      TEST(nearest),
-      TEST(names_text),
-      TEST(patterns_choose_names),
-      TEST(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, defaults, given, refusals, all_errors_at_once, maps_that_are_none,
+      broken_defaults, lists_have_a_limit, a_list_of_names_may_be_long, locales, json,
+      a_secret_is_read_from_its_source_and_shown_nowhere, help, nearest, names_text, patterns_choose_names,
+      allocation_failures)

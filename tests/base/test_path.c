@@ -77,11 +77,5 @@ static void allocation_failures(void **state) {
   assert_int_equal(capture_fail_each_alloc(*state, resolve_one), 2);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(resolved_as_short_as_possible), TEST(parents), TEST(a_link_keeps_its_dots), TEST(from_the_root),
-      TEST(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, resolved_as_short_as_possible, parents, a_link_keeps_its_dots,
+      from_the_root, allocation_failures)

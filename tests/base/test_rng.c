@@ -12,7 +12,6 @@ static void expect(ls_rng4_t got, uint32_t a, uint32_t b, uint32_t c, uint32_t d
 
 /* Our counter fills words 0 and 1, the stream word 2; word 3 is 0. */
 static void known_answers(void **state) {
-  (void)state;
   expect(ls_rng(0, 0, 0), 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8);
 }
 
@@ -32,7 +31,6 @@ static ls_rng4_t philox(const uint32_t counter[4], const uint32_t key[2]) {
 }
 
 static void against_the_paper(void **state) {
-  (void)state;
   const uint32_t ones[4] = {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff};
   const uint32_t pi[4] = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
                  pi_key[2] = {0xa4093822, 0x299f31d0};
@@ -47,7 +45,6 @@ static void against_the_paper(void **state) {
 }
 
 static void unit_interval(void **state) {
-  (void)state;
   assert_true(ls_rng_unit(0) == 0.0f);
   assert_true(ls_rng_unit(0xff) == 0.0f);
   assert_true(ls_rng_unit(0xffffffff) < 1.0f);
@@ -55,7 +52,6 @@ static void unit_interval(void **state) {
 }
 
 static void normal_moments(void **state) {
-  (void)state;
   enum { DRAWS = 50000 };
   double sum = 0, squares = 0, cubes = 0, fourths = 0;
   for (uint64_t i = 0; i < DRAWS; i++) {
@@ -77,7 +73,6 @@ static void normal_moments(void **state) {
 }
 
 static void same_arguments_same_bits(void **state) {
-  (void)state;
   float a[4], b[4], other[4];
   ls_rng_normal4(1, 2, 3, a);
   ls_rng_normal4(1, 2, 3, b);
@@ -86,13 +81,4 @@ static void same_arguments_same_bits(void **state) {
   assert_memory_not_equal(a, other, sizeof a);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(known_answers),
-      cmocka_unit_test(against_the_paper),
-      cmocka_unit_test(unit_interval),
-      cmocka_unit_test(normal_moments),
-      cmocka_unit_test(same_arguments_same_bits),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, known_answers, against_the_paper, unit_interval, normal_moments, same_arguments_same_bits)

@@ -12,7 +12,6 @@
 static void a_shell_reads_every_word_as_it_was(void **state) {
   static const char *const words[] = {"",  "plain/a.b-c_d:1",    "a b",  "it's",
                                       "'", "\"$HOME\" `x` \\ *", "-n;x&"};
-  (void)state;
   for (int i = 0; i < LS_COUNT(words); i++) {
     char *line = NULL, said[256];
     size_t size;
@@ -31,7 +30,4 @@ static void a_shell_reads_every_word_as_it_was(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_shell_reads_every_word_as_it_was)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, a_shell_reads_every_word_as_it_was)

@@ -48,7 +48,6 @@ static int listener(int i, int backlog) {
 
 /* Linux drops whoever calls while a listener's queue is full. */
 static void an_address_that_drops_packets_leaves_time_for_the_next(void **state) {
-  (void)state;
   const int full = listener(0, 0), good = listener(1, 1);
   const int waits = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   struct sockaddr_in peer;
@@ -73,7 +72,6 @@ static void third_signal_writes(int number) {
 }
 
 static void a_signal_ends_no_wait(void **state) {
-  (void)state;
   const struct sigaction act = {.sa_handler = third_signal_writes};
   const struct itimerval every = {{.tv_usec = 20000}, {.tv_usec = 20000}}, never = {0};
   assert_int_equal(pipe(ends), 0);
@@ -86,10 +84,4 @@ static void a_signal_ends_no_wait(void **state) {
   close(ends[1]);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_address_that_drops_packets_leaves_time_for_the_next),
-      cmocka_unit_test(a_signal_ends_no_wait),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, an_address_that_drops_packets_leaves_time_for_the_next, a_signal_ends_no_wait)

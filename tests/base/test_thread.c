@@ -114,7 +114,6 @@ static void small_loops_stay_in_one_thread(void **state) {
 
 /* Both ranks of a node sat on one core for a whole run, and each of their exchanges waited for a turn there. */
 static void parts_of_the_processors_are_disjoint(void **state) {
-  (void)state;
   cpu_set_t all, before, part, both, seen;
   sched_getaffinity(0, sizeof all, &all);
   const int count = CPU_COUNT(&all);
@@ -142,7 +141,6 @@ static void parts_of_the_processors_are_disjoint(void **state) {
 }
 
 static void without_a_pool(void **state) {
-  (void)state;
   tally_t t = {0};
   ls_pool_run(NULL, tally, &t);
   assert_int_equal(atomic_load(&t.runs[0]), 1);
@@ -152,7 +150,6 @@ static void without_a_pool(void **state) {
 }
 
 static void shares_cover_exactly(void **state) {
-  (void)state;
   static const int64_t grains[] = {1, 2, 16, 1000};
   for (int64_t count = 0; count <= 130; count++)
     for (int g = 0; g < LS_COUNT(grains); g++)
@@ -174,7 +171,6 @@ static void shares_cover_exactly(void **state) {
 }
 
 static void shares_of_extremes(void **state) {
-  (void)state;
   int64_t begin, end, expected = 0;
   for (int thread = 0; thread < 7; thread++) {
     ls_pool_share(INT64_MAX, 1000, thread, 7, &begin, &end);
@@ -208,24 +204,9 @@ static void allocation_failures(void **state) {
 }
 
 static void cores(void **state) {
-  (void)state;
   assert_true(ls_cpu_count() >= 1);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(every_part_once),
-      TEST(memory_is_ordered),
-      TEST(sleepers_wake),
-      TEST(without_a_pool),
-      TEST(shares_cover_exactly),
-      TEST(shares_of_extremes),
-      TEST(impossible_sizes),
-      TEST(small_loops_stay_in_one_thread),
-      TEST(allocation_failures),
-      TEST(cores),
-      TEST(parts_of_the_processors_are_disjoint),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, every_part_once, memory_is_ordered, sleepers_wake, without_a_pool,
+      shares_cover_exactly, shares_of_extremes, impossible_sizes, small_loops_stay_in_one_thread,
+      allocation_failures, cores, parts_of_the_processors_are_disjoint)

@@ -314,16 +314,7 @@ static void writes_the_same_files_piece_by_piece(void **state) {
   }
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(survives_the_failure_of_every_call),
-      TEST(survives_death_before_every_call),
-      TEST(survives_a_power_cut_before_every_call),
-      TEST(syncs_everything_before_and_after_the_rename),
-      TEST(makes_new_parents_durable),
-      TEST(writes_the_same_files_piece_by_piece),
-      TEST(a_directory_replaced_during_the_save_loses_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fixture_setup, fixture_teardown, survives_the_failure_of_every_call, survives_death_before_every_call,
+      survives_a_power_cut_before_every_call, syncs_everything_before_and_after_the_rename,
+      makes_new_parents_durable, writes_the_same_files_piece_by_piece,
+      a_directory_replaced_during_the_save_loses_nothing)

@@ -109,9 +109,4 @@ static void loses_nothing_that_was_reported(void **state) {
   state_destroy(&s);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(loses_nothing_that_was_reported, fixture_setup, fixture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fixture_setup, fixture_teardown, loses_nothing_that_was_reported)

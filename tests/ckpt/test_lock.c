@@ -166,22 +166,9 @@ static void a_lock_that_is_only_looked_at_does_not_refuse_a_run(void **state) {
   ls_ckpt_unlock(lock);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_second_run_is_refused_and_told_by_whom, fixture_setup,
-                                      fixture_teardown),
-      cmocka_unit_test_setup_teardown(a_killed_holder_does_not_block, fixture_setup, fixture_teardown),
-      cmocka_unit_test_setup_teardown(directories_that_nothing_came_into_go_again, fixture_setup,
-                                      fixture_teardown),
-      cmocka_unit_test_setup_teardown(a_link_in_its_place_is_not_followed, fixture_setup, fixture_teardown),
-      cmocka_unit_test_setup_teardown(a_file_system_without_locks_gives_a_warning, fixture_setup,
-                                      fixture_teardown),
-      cmocka_unit_test_setup_teardown(a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept,
-                                      fixture_setup, fixture_teardown),
-      cmocka_unit_test_setup_teardown(a_lock_that_may_only_be_read_neither_blocks_nor_names_an_earlier_holder,
-                                      fixture_setup, fixture_teardown),
-      cmocka_unit_test_setup_teardown(a_lock_that_is_only_looked_at_does_not_refuse_a_run, fixture_setup,
-                                      fixture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fixture_setup, fixture_teardown, a_second_run_is_refused_and_told_by_whom,
+      a_killed_holder_does_not_block, directories_that_nothing_came_into_go_again,
+      a_link_in_its_place_is_not_followed, a_file_system_without_locks_gives_a_warning,
+      a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept,
+      a_lock_that_may_only_be_read_neither_blocks_nor_names_an_earlier_holder,
+      a_lock_that_is_only_looked_at_does_not_refuse_a_run)

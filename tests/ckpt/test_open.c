@@ -472,26 +472,12 @@ static void weights_can_come_from_a_file_alone(void **state) {
   ls_ckpt_close(ckpt);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(reads_back_what_was_saved),
-      TEST(says_when_there_is_nothing),
-      TEST(ignores_names_that_are_not_steps),
-      TEST(refuses_a_changed_byte_anywhere_by_the_name_of_the_file),
-      TEST(a_file_of_weights_with_a_changed_bit_is_refused_or_has_no_hash),
-      TEST(refuses_files_of_another_length_or_kind),
-      TEST(refuses_a_well_formed_manifest_of_something_else),
-      TEST(falls_back_to_the_next_older_and_says_why),
-      TEST(refuses_a_checkpoint_under_the_name_of_another_step),
-      TEST(reads_a_checkpoint_that_was_removed_after_opening),
-      TEST(notices_a_file_that_changes_after_opening),
-      TEST(names_the_differences_of_another_model_and_writes_nothing),
-      TEST(reads_parameters_alone),
-      TEST(weights_that_are_not_finite_are_neither_saved_nor_opened),
-      TEST(weights_can_come_from_a_file_alone),
-      TEST(reports_every_failed_allocation),
-      TEST(always_finds_a_good_one_while_another_process_saves),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fixture_setup, fixture_teardown, reads_back_what_was_saved, says_when_there_is_nothing,
+      ignores_names_that_are_not_steps, refuses_a_changed_byte_anywhere_by_the_name_of_the_file,
+      a_file_of_weights_with_a_changed_bit_is_refused_or_has_no_hash, refuses_files_of_another_length_or_kind,
+      refuses_a_well_formed_manifest_of_something_else, falls_back_to_the_next_older_and_says_why,
+      refuses_a_checkpoint_under_the_name_of_another_step, reads_a_checkpoint_that_was_removed_after_opening,
+      notices_a_file_that_changes_after_opening, names_the_differences_of_another_model_and_writes_nothing,
+      reads_parameters_alone, weights_that_are_not_finite_are_neither_saved_nor_opened,
+      weights_can_come_from_a_file_alone, reports_every_failed_allocation,
+      always_finds_a_good_one_while_another_process_saves)

@@ -368,19 +368,9 @@ static void ranks_do_not_mix_two_checkpoints(void **state) {
   assert_contains(f->log, "is not the manifest that rank 0 has read");
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(any_world_reads_what_any_other_has_saved),
-      TEST(ranks_that_hold_the_same_save_what_one_rank_saves),
-      TEST(every_rank_has_files_of_its_own),
-      TEST(retention_and_best_take_pieces_for_one_checkpoint),
-      TEST(ranks_that_do_not_make_up_a_tensor_save_nothing),
-      TEST(a_rank_that_holds_what_is_not_finite_stops_the_save),
-      TEST(the_fingerprint_is_of_whole_tensors_in_name_order),
-      TEST(refuses_pieces_that_contradict_their_files),
-      TEST(a_missing_or_altered_piece_is_named_and_the_older_checkpoint_taken),
-      TEST(ranks_do_not_mix_two_checkpoints),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fixture_setup, fixture_teardown, any_world_reads_what_any_other_has_saved,
+      ranks_that_hold_the_same_save_what_one_rank_saves, every_rank_has_files_of_its_own,
+      retention_and_best_take_pieces_for_one_checkpoint, ranks_that_do_not_make_up_a_tensor_save_nothing,
+      a_rank_that_holds_what_is_not_finite_stops_the_save, the_fingerprint_is_of_whole_tensors_in_name_order,
+      refuses_pieces_that_contradict_their_files,
+      a_missing_or_altered_piece_is_named_and_the_older_checkpoint_taken, ranks_do_not_mix_two_checkpoints)

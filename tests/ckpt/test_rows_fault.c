@@ -246,15 +246,7 @@ static void all_ranks_learn_that_one_lacks_memory(void **state) {
   }
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(survives_the_failure_of_every_call_of_every_rank),
-      TEST(survives_the_failure_of_every_allocation_of_every_rank),
-      TEST(survives_death_before_every_call_of_every_rank),
-      TEST(every_rank_makes_its_files_durable_before_the_manifest),
-      TEST(a_rank_that_never_comes_costs_a_deadline_and_no_checkpoint),
-      TEST(all_ranks_learn_that_one_lacks_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fixture_setup, fixture_teardown, survives_the_failure_of_every_call_of_every_rank,
+      survives_the_failure_of_every_allocation_of_every_rank, survives_death_before_every_call_of_every_rank,
+      every_rank_makes_its_files_durable_before_the_manifest,
+      a_rank_that_never_comes_costs_a_deadline_and_no_checkpoint, all_ranks_learn_that_one_lacks_memory)

@@ -367,27 +367,12 @@ static void writes_the_very_bytes_of_the_first_version(void **state) {
   }
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(writes_three_files),
-      TEST(returns_the_path_and_creates_parents),
-      TEST(refuses_arguments_out_of_range),
-      TEST(keeps_the_newest_and_the_best),
-      TEST(no_best_leaves_no_link),
-      TEST(directory_in_the_place_of_the_best_is_one_warning),
-      TEST(never_removes_what_it_just_saved),
-      TEST(does_not_count_broken_ones),
-      TEST(replaces_a_checkpoint_of_the_same_step),
-      TEST(removes_leftovers_of_dead_processes_only),
-      TEST(removes_leftovers_of_zombies),
-      TEST(fails_cleanly_where_no_directory_can_be),
-      TEST(fails_cleanly_when_a_file_stands_in_its_place),
-      TEST(removes_the_directories_that_it_made_when_it_fails),
-      TEST(fails_cleanly_at_a_limit_of_file_size),
-      TEST(fails_cleanly_on_a_full_disk),
-      TEST(reports_every_failed_allocation),
-      TEST(writes_the_very_bytes_of_the_first_version),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(fixture_setup, fixture_teardown, writes_three_files, returns_the_path_and_creates_parents,
+      refuses_arguments_out_of_range, keeps_the_newest_and_the_best, no_best_leaves_no_link,
+      directory_in_the_place_of_the_best_is_one_warning, never_removes_what_it_just_saved,
+      does_not_count_broken_ones, replaces_a_checkpoint_of_the_same_step,
+      removes_leftovers_of_dead_processes_only, removes_leftovers_of_zombies,
+      fails_cleanly_where_no_directory_can_be, fails_cleanly_when_a_file_stands_in_its_place,
+      removes_the_directories_that_it_made_when_it_fails, fails_cleanly_at_a_limit_of_file_size,
+      fails_cleanly_on_a_full_disk, reports_every_failed_allocation,
+      writes_the_very_bytes_of_the_first_version)

@@ -4,31 +4,32 @@
 #include <unistd.h>
 #include <zlib.h>
 
+said_t said;
+
 static void keep(void *user, ls_log_level_t level, const char *message) {
-  said_t *said = user;
-  (void)level;
-  size_t used = strlen(said->messages);
-  snprintf(said->messages + used, sizeof said->messages - used, "%s\n", message);
+  size_t used = strlen(said.messages);
+  snprintf(said.messages + used, sizeof said.messages - used, "%s\n", message);
 }
 
-void said_open(said_t *said) {
-  said->messages[0] = '\0';
-  said->ctx = ls_ctx_create(keep, said);
-  assert_non_null(said->ctx);
+int said_open(void **state) {
+  said = (said_t){.ctx = ls_ctx_create(keep, NULL)};
+  return said.ctx ? 0 : -1;
 }
 
-void said_close(said_t *said) {
-  ls_ctx_destroy(said->ctx);
+int said_close(void **state) {
+  ls_ctx_destroy(said.ctx);
+  files_remove();
+  return 0;
 }
 
-void said_clear(said_t *said) {
-  said->messages[0] = '\0';
-  ls_ctx_clear(said->ctx);
+void said_clear(void) {
+  said.messages[0] = '\0';
+  ls_ctx_clear(said.ctx);
 }
 
-void assert_said(const said_t *said, const char *part) {
-  if (strstr(said->messages, part)) return;
-  fail_msg("expected '%s' in:\n%s", part, said->messages);
+void assert_said(const char *part) {
+  if (strstr(said.messages, part)) return;
+  fail_msg("expected '%s' in:\n%s", part, said.messages);
 }
 
 static char folder[64], paths[16][160];
@@ -75,20 +76,20 @@ unsigned char *gzip(const void *bytes, size_t size, size_t *out_size) {
   return out;
 }
 
-void each_alloc_fails(said_t *said, attempt_fn fn, void *arg) {
+void each_alloc_fails(attempt_fn fn, void *arg) {
   for (int64_t n = 1;; n++) {
     assert_true(n < 10000);
-    said_clear(said);
-    ls_ctx_fail_alloc(said->ctx, n);
-    ls_status_t status = fn(said->ctx, arg);
-    int64_t made = ls_ctx_fail_alloc(said->ctx, 0);
+    said_clear();
+    ls_ctx_fail_alloc(said.ctx, n);
+    ls_status_t status = fn(said.ctx, arg);
+    int64_t made = ls_ctx_fail_alloc(said.ctx, 0);
     if (made < n) { /* the failing one was never reached */
       assert_int_equal(status, LS_OK);
       assert_true(n > 1);
       return;
     }
     assert_int_equal(status, LS_ERR_MEMORY);
-    assert_int_equal(ls_ctx_error_count(said->ctx), 1);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
   }
 }
 

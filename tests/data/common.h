@@ -25,13 +25,15 @@ typedef struct {
     }                                                                                                        \
   }
 
-void said_open(said_t *said);
-void said_close(said_t *said);
-void said_clear(said_t *said);
+/* Set-up and tear-down of every test of this folder: a new context, and no files left. */
+extern said_t said;
+int said_open(void **state);
+int said_close(void **state);
+void said_clear(void);
 /* Fails the test, showing everything, unless `part` was said. */
-void assert_said(const said_t *said, const char *part);
+void assert_said(const char *part);
 
-/* A file in a temporary folder of this process; the path stays valid until files_remove. */
+/* A file in a temporary folder of this process; the path stays valid until the end of the test, or files_remove. */
 const char *file_make(const char *name, const void *bytes, size_t size);
 void files_remove(void);
 
@@ -48,7 +50,7 @@ unsigned char *gzip(const void *bytes, size_t size, size_t *out_size);
 /* Calls fn with every allocation failing in turn, until it succeeds. fn frees what it made. Each failure must
  * be LS_ERR_MEMORY, reported once. */
 typedef ls_status_t (*attempt_fn)(ls_ctx_t *ctx, void *arg);
-void each_alloc_fails(said_t *said, attempt_fn fn, void *arg);
+void each_alloc_fails(attempt_fn fn, void *arg);
 
 /* A dataset of `rows` samples given in memory: feature = row number, target = 2 * row. Not normalised. */
 ls_dataset_t *counting_dataset(ls_ctx_t *ctx, int64_t rows, int64_t inputs, double validation, bool classes);

@@ -65,9 +65,6 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_spec_t spec, int64_t s
 
 /* Row numbers in the place of samples: of the very samples, and nothing else is touched. */
 static void test_row_numbers(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   for (int classes = 0; classes < 2; classes++) {
     ls_dataset_t *d = counting_dataset(said.ctx, 37, BATCH_INPUTS, 0.2, classes);
     ls_loader_spec_t spec = {.seed = 5,
@@ -102,13 +99,9 @@ static void test_row_numbers(void **state) {
     }
     ls_dataset_close(d);
   }
-  said_close(&said);
 }
 
 static void test_uneven_shares(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 10, BATCH_INPUTS, 0, false);
   ls_loader_spec_t spec = {
       .seed = 5, .shuffle = true, .global_batch = 10, .accumulate = 1, .total_samples = 10, .total_steps = 1};
@@ -117,14 +110,10 @@ static void test_uneven_shares(void **state) {
   for (int i = 0; i < 10; i++)
     assert_int_equal(seen[i], 1);
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 /* Ranks, micro-batches, batch sizes that do not divide the set: after E epochs each sample came E times. */
 static void test_every_sample_once_per_epoch(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   enum { ROWS = 37, EPOCHS = 3 };
   for (int classes = 0; classes < 2; classes++) {
     ls_dataset_t *d = counting_dataset(said.ctx, ROWS, BATCH_INPUTS, 0.2, classes);
@@ -150,14 +139,10 @@ static void test_every_sample_once_per_epoch(void **state) {
         }
     ls_dataset_close(d);
   }
-  said_close(&said);
 }
 
 /* The stream does not depend on how many ranks there are or how batches are cut. */
 static void test_stream_is_the_same_for_any_world(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 50, BATCH_INPUTS, 0, false);
   float stream[120];
   for (int ranks = 1; ranks <= 5; ranks++)
@@ -188,13 +173,9 @@ static void test_stream_is_the_same_for_any_world(void **state) {
     assert_true(stream[50 + i] == (float)row);
   }
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 static void test_part_order_without_shuffle(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 20, BATCH_INPUTS, 0.5, false);
   ls_loader_spec_t spec = {.part = LS_PART_VALIDATION,
                            .global_batch = 4,
@@ -214,14 +195,10 @@ static void test_part_order_without_shuffle(void **state) {
     }
   }
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 /* Beyond the end, and a share of nothing: only padding. */
 static void test_padding_only(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 5, BATCH_INPUTS, 0, false);
   ls_loader_spec_t spec = {.seed = 5,
                            .shuffle = true,
@@ -244,17 +221,7 @@ static void test_padding_only(void **state) {
       assert_true(m.weight[r] == 0.0f);
   }
   ls_dataset_close(d);
-  said_close(&said);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_row_numbers),
-      cmocka_unit_test(test_uneven_shares),
-      cmocka_unit_test(test_every_sample_once_per_epoch),
-      cmocka_unit_test(test_stream_is_the_same_for_any_world),
-      cmocka_unit_test(test_part_order_without_shuffle),
-      cmocka_unit_test(test_padding_only),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_row_numbers, test_uneven_shares, test_every_sample_once_per_epoch,
+      test_stream_is_the_same_for_any_world, test_part_order_without_shuffle, test_padding_only)

@@ -39,9 +39,6 @@ static case_t csv_case(void) {
 }
 
 static void test_idx(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   case_t c = idx_case();
   c.config.normalize = true;
   ls_dataset_t *d;
@@ -56,16 +53,11 @@ static void test_idx(void **state) {
   assert_true(d->norm.mean[0] == 4.5f && d->norm.mean[1] == 4.5f);
   assert_true(d->norm.scale[0] == d->norm.scale[1]);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* Bytes of images are not blown up: a quarter of the memory, in their own shape, and the model gets the bits
  * that a host would have made of them. */
 static void test_several_files_are_one_set(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   static const unsigned char first[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6};
   static const unsigned char last[] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 7, 8};
   static const unsigned char wide[] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 1, 7, 8, 9};
@@ -85,16 +77,11 @@ static void test_several_files_are_one_set(void **state) {
   ls_dataset_close(parts);
   file_make("x-3", wide, sizeof wide);
   assert_int_equal(open_case(said.ctx, &c, &parts), LS_ERR_DATA);
-  assert_said(&said, "x-3: its rows are u8 (3, 1), those of ");
+  assert_said("x-3: its rows are u8 (3, 1), those of ");
   assert_int_equal(ls_ctx_error_count(said.ctx), 1);
-  files_remove();
-  said_close(&said);
 }
 
 static void test_bytes_stay_bytes(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   case_t c = idx_case();
   c.config.normalize = true;
   ls_dataset_t *d, *wide;
@@ -146,20 +133,15 @@ static void test_bytes_stay_bytes(void **state) {
   ls_dataset_hash(d, 0, 4, b);
   assert_string_equal(a, b);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* Tokens: integers of the file's size, with a class for each position. */
 static void test_tokens(void **state) {
-  (void)state;
   static const char u16[] = "\x93NUMPY\1\0\x39\0{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3)}"
                             "\1\0\2\0\xff\xff\4\0\5\0\6\0";
   static const char i64[] = "\x93NUMPY\1\0\x39\0{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3)}"
                             "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"
                             "\3\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0";
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = {.kind = LS_DATA_NPY,
                              .features = file_make("x.npy", u16, sizeof u16 - 1),
                              .targets = file_make("y.npy", i64, sizeof i64 - 1),
@@ -185,11 +167,11 @@ static void test_tokens(void **state) {
 
   want.outputs = 5;
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "row 1 (from 0): class 5, but the model's last layer has 5 units");
+  assert_said("row 1 (from 0): class 5, but the model's last layer has 5 units");
   want.outputs = 6;
   want.positions = 2;
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "has 3 class numbers per sample, but the model's output has 2 positions");
+  assert_said("has 3 class numbers per sample, but the model's output has 2 positions");
   want.positions = 3;
   char half[sizeof i64];
   memcpy(half, i64, sizeof i64);
@@ -198,15 +180,10 @@ static void test_tokens(void **state) {
   memcpy(half + sizeof half - 9, "\0\0\0\0\0\0\xe0\x3f", 8); /* 0.5 */
   config.features = file_make("half.npy", half, sizeof half - 1);
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "is no whole number of 32 bits");
-  files_remove();
-  said_close(&said);
+  assert_said("is no whole number of 32 bits");
 }
 
 static void test_csv(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   case_t c = csv_case();
   ls_dataset_t *d;
   assert_int_equal(open_case(said.ctx, &c, &d), LS_OK);
@@ -215,15 +192,10 @@ static void test_csv(void **state) {
   assert_memory_equal(d->targets, y, sizeof y);
   assert_string_equal(d->source, c.config.path);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* The two parts share no row and cover all. */
 static void test_split(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   static const double parts[] = {0.0, 0.1, 0.2, 0.5, 0.9};
   for (int k = 0; k < LS_COUNT(parts); k++) {
     ls_dataset_t *d = counting_dataset(said.ctx, 1000, 1, parts[k], false);
@@ -238,7 +210,6 @@ static void test_split(void **state) {
       assert_int_equal(seen[i], 1);
     ls_dataset_close(d);
   }
-  said_close(&said);
 }
 
 /* Each row spoils a good case a little. */
@@ -354,7 +325,6 @@ static void spoil(int which, case_t *c) {
 }
 
 static void test_refuses(void **state) {
-  (void)state;
   static const struct {
     int which;
     ls_status_t status;
@@ -394,29 +364,23 @@ static void test_refuses(void **state) {
       {34, LS_ERR_ARGUMENT, "make no dataset"},
       {35, LS_ERR_DATA, "row 1 (from 0): class 5"},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++) {
     case_t c = rows[i].which < 20 ? idx_case() : csv_case();
     spoil(rows[i].which, &c);
     ls_dataset_t *d = NULL;
-    said_clear(&said);
+    said_clear();
     ls_status_t status = open_case(said.ctx, &c, &d);
     if (status != rows[i].status) fail_msg("case %d: status %d: %s", rows[i].which, status, said.messages);
-    assert_said(&said, rows[i].part);
+    assert_said(rows[i].part);
     int errors = rows[i].which == 25 ? 2 : 1; /* its column has a fraction and a negative class */
     if (ls_ctx_error_count(said.ctx) != errors)
       fail_msg("case %d: another number of errors:\n%s", rows[i].which, said.messages);
     assert_null(d);
     files_remove();
   }
-  said_close(&said);
 }
 
 static void test_memory_values_must_be_finite(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   float x[4] = {1, 2, 0, 4}, y[2] = {1, 2};
   const float zero = x[2];
   ls_data_memory_t memory = {.rows = 2, .inputs = 2, .outputs = 1, .features = x, .targets = y};
@@ -424,24 +388,19 @@ static void test_memory_values_must_be_finite(void **state) {
   ls_dataset_t *d = NULL;
   x[3] = 1.0f / zero;
   assert_int_equal(open_case(said.ctx, &c, &d), LS_ERR_DATA);
-  assert_said(&said, "given features: row 1, column 1 (from 0) is not finite");
+  assert_said("given features: row 1, column 1 (from 0) is not finite");
   x[3] = 4;
   y[0] = zero / zero;
-  said_clear(&said);
+  said_clear();
   assert_int_equal(open_case(said.ctx, &c, &d), LS_ERR_DATA);
-  assert_said(&said, "given targets: row 0, column 0 (from 0) is not finite");
-  said_close(&said);
+  assert_said("given targets: row 0, column 0 (from 0) is not finite");
 }
 
 static void test_tiny_validation_is_said(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = counting_dataset(said.ctx, 4, 1, 0.1, false);
   assert_int_equal(d->validation_count, 0);
-  assert_said(&said, "there is no validation part");
+  assert_said("there is no validation part");
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
@@ -452,9 +411,6 @@ static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
 }
 
 static void test_every_allocation_may_fail(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   float x[4] = {1, 2, 3, 4}, y[2] = {1, 2};
   int32_t classes[2] = {0, 1};
   case_t cases[] = {
@@ -470,17 +426,12 @@ static void test_every_allocation_may_fail(void **state) {
   };
   for (int i = 0; i < LS_COUNT(cases); i++) {
     cases[i].config.normalize = true;
-    each_alloc_fails(&said, attempt, &cases[i]);
+    each_alloc_fails(attempt, &cases[i]);
   }
-  files_remove();
-  said_close(&said);
 }
 
 /* The rows of the section: defaults, limits, choices. */
 static void test_section(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_arena_t arena;
   ls_arena_init(&arena, said.ctx);
   ls_doc_t doc;
@@ -507,15 +458,11 @@ static void test_section(void **state) {
   assert_int_equal(ls_ctx_error_count(said.ctx), 4);
   ls_doc_release(&doc);
   ls_arena_release(&arena);
-  said_close(&said);
 }
 
 /* The validation part can have a file of its own: every training row is trained on, and the normalisation is
  * that of the training file, although the other file's decimals are no f32. */
 static void test_validation_from_its_own_file(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   static const char train[] = "a,y\n1,10\n2,20\n3,30\n4,40\n", held_out[] = "a,y\n1000.1,1\n2.5,25\n",
                     other[] = "b,y\n1,1\n";
   ls_data_config_t config = {.kind = LS_DATA_CSV,
@@ -550,11 +497,11 @@ static void test_validation_from_its_own_file(void **state) {
 
   config.validation = 0.25;
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_CONFIG);
-  assert_said(&said, "data.validation_path names a file: give one of the two");
+  assert_said("data.validation_path names a file: give one of the two");
   config.validation = 0;
   config.validation_path = file_make("other.csv", other, strlen(other));
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_DATA);
-  assert_said(&said, "is column 'b', in ");
+  assert_said("is column 'b', in ");
   float one[] = {1, 2}; /* samples in memory take the place of every file */
   ls_data_memory_t memory = {.rows = 2, .inputs = 1, .outputs = 1, .features = one, .targets = one};
   ls_data_config_t held = {.kind = LS_DATA_MEMORY, .validation_path = "nowhere.csv"};
@@ -564,8 +511,6 @@ static void test_validation_from_its_own_file(void **state) {
   config.validation_targets = "y.npy";
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_CONFIG);
   assert_null(none);
-  files_remove();
-  said_close(&said);
 }
 
 /* Where the hash's state will be, at a multiple of 64 bytes. */
@@ -577,10 +522,7 @@ __attribute__((noinline)) static void fill_stack(uint64_t seed) {
 
 /* A row's hash began with what the stack held: if that was the same seed, its secret was taken as made. */
 static void test_a_hash_does_not_depend_on_the_stack(void **state) {
-  (void)state;
   float x[100] = {1}, y[1] = {2};
-  said_t said;
-  said_open(&said);
   const case_t c = {.config = {.kind = LS_DATA_MEMORY},
                     .memory = {.rows = 1, .inputs = 100, .outputs = 1, .features = x, .targets = y},
                     .want = {100, 1, false}};
@@ -594,24 +536,9 @@ static void test_a_hash_does_not_depend_on_the_stack(void **state) {
   ls_dataset_hash(d, 0, 1, dirty);
   assert_string_equal(clean, dirty);
   ls_dataset_close(d);
-  said_close(&said);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_validation_from_its_own_file),
-      cmocka_unit_test(test_idx),
-      cmocka_unit_test(test_several_files_are_one_set),
-      cmocka_unit_test(test_bytes_stay_bytes),
-      cmocka_unit_test(test_tokens),
-      cmocka_unit_test(test_csv),
-      cmocka_unit_test(test_split),
-      cmocka_unit_test(test_refuses),
-      cmocka_unit_test(test_memory_values_must_be_finite),
-      cmocka_unit_test(test_tiny_validation_is_said),
-      cmocka_unit_test(test_every_allocation_may_fail),
-      cmocka_unit_test(test_section),
-      cmocka_unit_test(test_a_hash_does_not_depend_on_the_stack),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_validation_from_its_own_file, test_idx, test_several_files_are_one_set,
+      test_bytes_stay_bytes, test_tokens, test_csv, test_split, test_refuses,
+      test_memory_values_must_be_finite, test_tiny_validation_is_said, test_every_allocation_may_fail,
+      test_section, test_a_hash_does_not_depend_on_the_stack)

@@ -4,7 +4,6 @@
 #include "data/table/number.h"
 
 static void the_calendar(void **state) {
-  (void)state;
   static const struct {
     const char *text;
     double part[LS_DATE_PARTS]; /* all 0: no date */
@@ -35,20 +34,17 @@ static void the_calendar(void **state) {
 
 static const char text[] = "when,a,y\n2024-02-29 06:30,1,2\n2024-03-01 18:00,3,4\n";
 
-static ls_matrix_t read_all(said_t *said, const ls_data_config_t *config) {
+static ls_matrix_t read_all(const ls_data_config_t *config) {
   const ls_strings_t target = NAMES("y");
   ls_matrix_t m = {0};
-  if (ls_read_csv_features(said->ctx, "f", text, sizeof text - 1, 0, config, &target, &m) != LS_OK)
-    fail_msg("%s", said->messages);
+  if (ls_read_csv_features(said.ctx, "f", text, sizeof text - 1, 0, config, &target, &m) != LS_OK)
+    fail_msg("%s", said.messages);
   return m;
 }
 
 static void columns_of_dates_become_parts(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = {.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS};
-  ls_matrix_t m = read_all(&said, &config);
+  ls_matrix_t m = read_all(&config);
   static const char *const names[] = {"when.year",    "when.month", "when.day",
                                       "when.weekday", "when.hour",  "a"};
   static const double values[] = {2024, 2, 29, 3, 6, 1, 2024, 3, 1, 4, 18, 3};
@@ -62,7 +58,7 @@ static void columns_of_dates_become_parts(void **state) {
   /* the names of a checkpoint find the same columns, in their order */
   const ls_data_config_t named = {
       .kind = LS_DATA_CSV, .columns = NAMES("when.minute", "a", "when.yearday"), .columns_trained = true};
-  m = read_all(&said, &named);
+  m = read_all(&named);
   static const double chosen[] = {30, 1, 60, 0, 3, 61};
   assert_int_equal(m.cols, 3);
   for (int i = 0; i < 6; i++)
@@ -70,15 +66,13 @@ static void columns_of_dates_become_parts(void **state) {
   ls_matrix_release(&m);
 
   config.dates = LS_DATES_SKIP;
-  m = read_all(&said, &config);
+  m = read_all(&config);
   assert_int_equal(m.cols, 1);
   ls_matrix_release(&m);
-  said_close(&said);
 }
 
 /* A gap says nothing about a column: its first value does, as for labels. */
 static void the_first_value_makes_a_column_one_of_dates(void **state) {
-  (void)state;
   static const char gaps[] = "empty,when,late,a,y\n,NA,,1,2\n,2024-03-01 18:00,?,3,4\n,,2024-03-02,5,6\n";
   const ls_strings_t target = NAMES("y");
   static const struct {
@@ -91,8 +85,7 @@ static void the_first_value_makes_a_column_one_of_dates(void **state) {
                 {"empty", "when.year", "when.month", "when.day", "when.weekday", "when.hour", "late.year",
                  "late.month", "late.day"}}};
   for (int i = 0; i < LS_COUNT(cases); i++) {
-    said_t said;
-    said_open(&said);
+    said_clear();
     ls_matrix_t m = {0};
     if (ls_read_csv_features(said.ctx, "f", gaps, sizeof gaps - 1, 0, &cases[i].config, &target, &m) != LS_OK)
       fail_msg("%s", said.messages);
@@ -100,12 +93,10 @@ static void the_first_value_makes_a_column_one_of_dates(void **state) {
     for (int c = 0; c < LS_COUNT(cases[i].name) && cases[i].name[c]; c++)
       assert_string_equal(m.names[c], cases[i].name[c]);
     ls_matrix_release(&m);
-    said_close(&said);
   }
 }
 
 static void what_is_no_date_is_refused(void **state) {
-  (void)state;
   static const char bad[] = "when,y,b\n2024-02-29,2,1\n2023-02-29,4,2024-01-01\n,4,2\n";
   const ls_data_config_t configs[] = {{.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS},
                                       {.kind = LS_DATA_CSV, .columns = NAMES("when.day")},
@@ -127,33 +118,28 @@ static void what_is_no_date_is_refused(void **state) {
       "column out, name the ones to use"};
   const ls_strings_t target = NAMES("y");
   for (int i = 0; i < LS_COUNT(configs); i++) {
-    said_t said;
-    said_open(&said);
+    said_clear();
     ls_matrix_t m;
     assert_int_equal(ls_read_csv_features(said.ctx, "f", bad, sizeof bad - 1, 0, &configs[i], &target, &m),
                      LS_ERR_DATA);
-    assert_said(&said, expect[i]);
-    said_close(&said);
+    assert_said(expect[i]);
   }
 }
 
 /* A checkpoint's names have to find the same features again. */
 static void a_column_called_like_a_part_is_refused(void **state) {
-  (void)state;
   static const char *const texts[] = {"when,a,when.year,y\n2024-02-29,1,7,2\n",
                                       "when.year,when,y\n7,2024-02-29,2\n",
                                       "y,when,when.year\n1,2024-02-29,7\n"};
   const ls_strings_t targets[] = {NAMES("y"), NAMES("y"), NAMES("y", "when.year")};
-  said_t said;
-  said_open(&said);
   ls_matrix_t m = {0};
   for (int i = 0; i < LS_COUNT(texts); i++) {
     ls_data_config_t config = {.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS};
-    said_clear(&said);
+    said_clear();
     assert_int_equal(
         ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m),
         LS_ERR_DATA);
-    assert_said(&said, "column 'when.year' has the name of a part of the dates in column 'when'");
+    assert_said("column 'when.year' has the name of a part of the dates in column 'when'");
     config.columns = (ls_strings_t)NAMES("when.month"); /* no part of that name */
     assert_int_equal(
         ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m), LS_OK);
@@ -165,13 +151,8 @@ static void a_column_called_like_a_part_is_refused(void **state) {
       ls_read_csv_features(said.ctx, "f", texts[0], strlen(texts[0]), 0, &named, &targets[0], &m), LS_OK);
   assert_true(ls_matrix_at(&m, 0) == 7 && ls_matrix_at(&m, 1) == 29);
   ls_matrix_release(&m);
-  said_close(&said);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_calendar), cmocka_unit_test(columns_of_dates_become_parts),
-      cmocka_unit_test(the_first_value_makes_a_column_one_of_dates),
-      cmocka_unit_test(a_column_called_like_a_part_is_refused), cmocka_unit_test(what_is_no_date_is_refused)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, the_calendar, columns_of_dates_become_parts,
+      the_first_value_makes_a_column_one_of_dates, a_column_called_like_a_part_is_refused,
+      what_is_no_date_is_refused)

@@ -4,9 +4,6 @@
 #include "data/read.h"
 
 static void test_round_trip(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   static const size_t sizes[] = {0, 1, 65534, 65535, 65536, 65537, 1000000};
   for (int i = 0; i < LS_COUNT(sizes); i++) {
     char *text = malloc(sizes[i] + 1), *out;
@@ -20,21 +17,17 @@ static void test_round_trip(void **state) {
     assert_int_equal(out[size], 0);
     ls_free(out);
     if (sizes[i] > 0) { /* one byte more than the limit */
-      said_clear(&said);
+      said_clear();
       assert_int_equal(ls_gunzip(said.ctx, "f.gz", packed, packed_size, sizes[i] - 1, &out, &size),
                        LS_ERR_DATA);
-      assert_said(&said, "unpacks to more than the limit");
+      assert_said("unpacks to more than the limit");
     }
     free(packed);
     free(text);
   }
-  said_close(&said);
 }
 
 static void test_members(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   size_t a_size, b_size, size;
   unsigned char *a = gzip("hello ", 6, &a_size), *b = gzip("world", 5, &b_size), both[256];
   memcpy(both, a, a_size);
@@ -46,64 +39,52 @@ static void test_members(void **state) {
   ls_free(out);
   free(a);
   free(b);
-  said_close(&said);
 }
 
 /* Every prefix is truncated, every changed byte of the data or the checksum is found, trailing bytes are
  * named. */
 static void test_refuses(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   char *out = NULL;
   size_t packed_size, size;
   unsigned char *packed = gzip("some text, some more text", 25, &packed_size);
   for (size_t cut = 2; cut < packed_size; cut++) {
     unsigned char *copy = malloc(cut);
     memcpy(copy, packed, cut);
-    said_clear(&said);
+    said_clear();
     assert_int_equal(ls_gunzip(said.ctx, "f.gz", copy, cut, 1000, &out, &size), LS_ERR_DATA);
-    assert_said(&said, "the file is truncated");
+    assert_said("the file is truncated");
     free(copy);
   }
   for (size_t at = 10; at < packed_size; at++) {
     unsigned char copy[256];
     memcpy(copy, packed, packed_size);
     copy[at] ^= 0x55;
-    said_clear(&said);
+    said_clear();
     assert_int_equal(ls_gunzip(said.ctx, "f.gz", copy, packed_size, 1000, &out, &size), LS_ERR_DATA);
-    assert_said(&said, "f.gz: offset ");
+    assert_said("f.gz: offset ");
   }
   unsigned char tail[256];
   memcpy(tail, packed, packed_size);
   memcpy(tail + packed_size, "xyz", 3);
-  said_clear(&said);
+  said_clear();
   assert_int_equal(ls_gunzip(said.ctx, "f.gz", tail, packed_size + 3, 1000, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "3 bytes follow the gzip data");
+  assert_said("3 bytes follow the gzip data");
   assert_null(out);
   free(packed);
-  said_close(&said);
 }
 
 /* 64 MB of zeros in 64 kB: stops at the limit, having asked for little more. */
 static void test_bomb(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   size_t packed_size, size, big = (size_t)64 << 20;
   char *zeros = calloc(1, big), *out;
   unsigned char *packed = gzip(zeros, big, &packed_size);
   free(zeros);
   assert_int_equal(ls_gunzip(said.ctx, "f.gz", packed, packed_size, 1 << 20, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "limit of 1048576 bytes");
+  assert_said("limit of 1048576 bytes");
   free(packed);
-  said_close(&said);
 }
 
 static void test_read_bytes(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   size_t packed_size, size;
   unsigned char *packed = gzip("abc", 3, &packed_size);
   const char *path = file_make("a.gz", packed, packed_size), *plain = file_make("b", "xyz", 3);
@@ -119,11 +100,9 @@ static void test_read_bytes(void **state) {
   assert_int_equal(size, 0);
   ls_free(bytes);
   assert_int_equal(ls_read_bytes(said.ctx, "/nowhere/at/all", &bytes, &size), LS_ERR_NOT_FOUND);
-  assert_said(&said, "/nowhere/at/all");
+  assert_said("/nowhere/at/all");
   assert_int_not_equal(ls_read_bytes(said.ctx, "/", &bytes, &size), LS_OK);
   free(packed);
-  files_remove();
-  said_close(&said);
 }
 
 static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
@@ -135,25 +114,15 @@ static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
 }
 
 static void test_memory(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   enum { SIZE = 300000 };
   size_t packed_size;
   char *text = calloc(1, SIZE);
   unsigned char *packed = gzip(text, SIZE, &packed_size);
   const char *path = file_make("m.gz", packed, packed_size);
-  each_alloc_fails(&said, attempt, (void *)(uintptr_t)path);
+  each_alloc_fails(attempt, (void *)(uintptr_t)path);
   free(packed);
   free(text);
-  files_remove();
-  said_close(&said);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_members),    cmocka_unit_test(test_refuses),
-      cmocka_unit_test(test_bomb),       cmocka_unit_test(test_read_bytes), cmocka_unit_test(test_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_round_trip, test_members, test_refuses, test_bomb, test_read_bytes,
+      test_memory)

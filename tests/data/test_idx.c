@@ -24,8 +24,7 @@ static file_t header(int type, int rank, const uint32_t *dims) {
 
 static void check(const file_t *f, int64_t rows, int64_t cols, const float *values, bool integers,
                   bool bytes) {
-  said_t said;
-  said_open(&said);
+  said_clear();
   ls_matrix_t m = {0};
   if (ls_read_idx(said.ctx, "f", f->bytes, f->size, &m) != LS_OK) fail_msg("refused: %s", said.messages);
   assert_int_equal(m.rows, rows);
@@ -35,11 +34,9 @@ static void check(const file_t *f, int64_t rows, int64_t cols, const float *valu
   for (int64_t i = 0; i < rows * cols; i++)
     assert_true(ls_matrix_at(&m, i) == (double)values[i]);
   ls_matrix_release(&m);
-  said_close(&said);
 }
 
 static void test_types(void **state) {
-  (void)state;
   static const uint32_t two[] = {2};
   static const struct {
     int type;
@@ -68,7 +65,6 @@ static void test_types(void **state) {
 }
 
 static void test_ranks(void **state) {
-  (void)state;
   static const uint32_t dims[] = {2, 3, 1, 2, 1, 1};
   static const float values[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   file_t f = header(8, 6, dims);
@@ -77,7 +73,6 @@ static void test_ranks(void **state) {
 }
 
 static void test_refuses(void **state) {
-  (void)state;
 #define HEAD(type, rank) "\0\0" type rank
   static const struct {
     const char *bytes;
@@ -110,25 +105,22 @@ static void test_refuses(void **state) {
        "column 1 (from 0; byte offset 16) is infinite"},
       {HEAD("\x0E", "\x01") "\0\0\0\1\x7f\xe0\0\0\0\0\0\0", 16, "infinite or too large"},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++) {
     /* An exact block, so that a read beyond it is seen by AddressSanitizer. */
     char *copy = malloc(rows[i].size + (rows[i].size == 0));
     memcpy(copy, rows[i].bytes, rows[i].size);
     ls_matrix_t m = {.rows = -7};
-    said_clear(&said);
+    said_clear();
     ls_ctx_fail_alloc(said.ctx, 0);
     assert_int_equal(ls_read_idx(said.ctx, "f.idx", copy, rows[i].size, &m), LS_ERR_DATA);
-    assert_said(&said, "f.idx");
-    assert_said(&said, rows[i].part);
+    assert_said("f.idx");
+    assert_said(rows[i].part);
     /* Lies cost no memory; only values that were converted can turn out not to be finite. */
     bool converted = strstr(rows[i].part, "column") || strstr(rows[i].part, "infinite");
     assert_int_equal(ls_ctx_fail_alloc(said.ctx, 0), converted ? 1 : 0);
     assert_int_equal(m.rows, -7);
     free(copy);
   }
-  said_close(&said);
 }
 
 static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
@@ -140,17 +132,9 @@ static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
 }
 
 static void test_memory(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   file_t f = header(8, 1, (const uint32_t[]){2});
   put(&f, "ab", 2);
-  each_alloc_fails(&said, attempt, &f);
-  said_close(&said);
+  each_alloc_fails(attempt, &f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_types), cmocka_unit_test(test_ranks),
-                                     cmocka_unit_test(test_refuses), cmocka_unit_test(test_memory)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_types, test_ranks, test_refuses, test_memory)

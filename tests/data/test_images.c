@@ -33,9 +33,9 @@ static ls_data_config_t config_of(const char *path) {
 static const ls_data_want_t want = {
     .inputs = BYTES, .outputs = 3, .classes = true, .x = {LS_F32, 3, {H, W, 3}}};
 
-static ls_dataset_t *open_set(said_t *said, const ls_data_config_t *config) {
+static ls_dataset_t *open_set(const ls_data_config_t *config) {
   ls_dataset_t *d = NULL;
-  if (ls_dataset_open(said->ctx, config, NULL, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said->messages);
+  if (ls_dataset_open(said.ctx, config, NULL, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
   return d;
 }
 
@@ -63,11 +63,8 @@ static ls_loader_spec_t spec_of(int64_t origin) {
 
 /* Whoever fills a batch, with however many threads, from wherever the run went on. */
 static void samples_depend_on_the_position_alone(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = config_of(list_make());
-  ls_dataset_t *d = open_set(&said, &config), *mapped;
+  ls_dataset_t *d = open_set(&config), *mapped;
   assert_null(d->features);
   assert_int_equal(d->labels.count, 3);
   filled_t whole, parts, other;
@@ -119,15 +116,10 @@ static void samples_depend_on_the_position_alone(void **state) {
   assert_int_equal(ls_batch_fill(mapped, &spec, 0, &to), LS_OK);
   assert_memory_equal(whole.x, other.x, sizeof whole.x);
   ls_dataset_close(mapped);
-  said_close(&said);
-  files_remove();
 }
 
 /* Decoding held 12 MB for each thread and picture of 4 megapixels, which no plan counted. */
 static void rooms_of_decoding_are_counted(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = config_of(list_make());
   for (int i = 0; i < 2; i++) {
     filled_t filled;
@@ -135,7 +127,7 @@ static void rooms_of_decoding_are_counted(void **state) {
     config.crop_area = 0;
     config.resize = 11;
     config.decode = i == 0 ? LS_DECODE_ONCE : LS_DECODE_ALWAYS;
-    ls_dataset_t *d = open_set(&said, &config);
+    ls_dataset_t *d = open_set(&config);
     int64_t least = 11 * 11 * 3; /* at least the scaled picture */
     int64_t threads = ls_cpu_count() < d->rows ? ls_cpu_count() : d->rows;
     if (i == 0) assert_true(ls_dataset_work_bytes(d) > least);
@@ -146,15 +138,10 @@ static void rooms_of_decoding_are_counted(void **state) {
     assert_true(ls_dataset_work_bytes(d) > least);
     ls_dataset_close(d);
   }
-  said_close(&said);
-  files_remove();
 }
 
 /* Without random parts a sample may be decoded once: the same bits, and the same fingerprint. */
 static void decoding_once_gives_the_same_samples(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = config_of(list_make());
   config.crop = LS_CROP_CENTRE;
   config.crop_area = 0;
@@ -163,7 +150,7 @@ static void decoding_once_gives_the_same_samples(void **state) {
   char hash[2][LS_DATASET_HASH_BYTES];
   for (int i = 0; i < 2; i++) {
     config.decode = i == 0 ? LS_DECODE_ONCE : LS_DECODE_ALWAYS;
-    ls_dataset_t *d = open_set(&said, &config);
+    ls_dataset_t *d = open_set(&config);
     assert_true((d->features != NULL) == (i == 0));
     ls_loader_spec_t spec = spec_of(0);
     ls_batch_t to = batch_at(&filled[i], 0);
@@ -173,13 +160,10 @@ static void decoding_once_gives_the_same_samples(void **state) {
   }
   assert_memory_equal(filled[0].x, filled[1].x, sizeof filled[0].x);
   assert_string_equal(hash[0], hash[1]);
-  said_close(&said);
-  files_remove();
 }
 
 /* The whole was scaled before its centre was cut out: a thin picture took all memory. */
 static void a_thin_picture_takes_the_memory_of_its_sample(void **state) {
-  (void)state;
   enum { SIDE = 32, LONG = 9000000, MIDDLE = LONG / 2 };
   const ls_images_t images = {.height = SIDE, .width = SIDE, .channels = 1, .resize = 256};
   uint8_t *pixels = calloc(1, LONG);
@@ -278,11 +262,11 @@ static ls_data_config_t array_config(const arrays_t *arrays, int form, ls_data_c
   return config;
 }
 
-static void fill_both_parts(said_t *said, const ls_data_config_t *config, const ls_data_want_t *wanted,
-                            filled_t f[2], ls_dataset_t **out) {
+static void fill_both_parts(const ls_data_config_t *config, const ls_data_want_t *wanted, filled_t f[2],
+                            ls_dataset_t **out) {
   ls_dataset_t *d = NULL;
   memset(f, 0, 2 * sizeof *f);
-  if (ls_dataset_open(said->ctx, config, NULL, wanted, 3, NULL, &d) != LS_OK) fail_msg("%s", said->messages);
+  if (ls_dataset_open(said.ctx, config, NULL, wanted, 3, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
   for (int part = 0; part < 2; part++) {
     ls_loader_spec_t spec = spec_of(0);
     spec.part = (ls_part_t)part;
@@ -295,7 +279,6 @@ static void fill_both_parts(said_t *said, const ls_data_config_t *config, const 
 
 /* Pictures in memory are one more source of pictures: each option has its meaning, and each sample its bits. */
 static void arrays_give_the_samples_of_files(void **state) {
-  (void)state;
   const ls_data_config_t all = config_of(list_make());
   const arrays_t arrays = arrays_write();
   static const struct {
@@ -309,8 +292,6 @@ static void arrays_give_the_samples_of_files(void **state) {
               {.scale = LS_SCALE_BICUBIC}};
   static const ls_data_want_t grey = {
       .inputs = H * W, .outputs = 3, .classes = true, .x = {LS_F32, 2, {H, W}}};
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < 2 * LS_COUNT(rows); i++) {
     const int r = i / 2;
     const ls_data_want_t *wanted = i % 2 ? &grey : &want;
@@ -326,10 +307,10 @@ static void arrays_give_the_samples_of_files(void **state) {
     config.normalize = rows[r].normalize;
     config.validation = 0.34;
     if (config.normalize || wanted == &grey) config.mean.count = config.std.count = 0;
-    fill_both_parts(&said, &config, wanted, expect, &files);
+    fill_both_parts(&config, wanted, expect, &files);
     for (int form = 0; form < FORMS; form++) {
       const ls_data_config_t array = array_config(&arrays, form, config);
-      fill_both_parts(&said, &array, wanted, f, &d);
+      fill_both_parts(&array, wanted, f, &d);
       for (int part = 0; part < 2; part++) {
         assert_memory_equal(f[part].x, expect[part].x, sizeof f[part].x);
         assert_memory_equal(f[part].target, expect[part].target, sizeof f[part].target);
@@ -345,18 +326,13 @@ static void arrays_give_the_samples_of_files(void **state) {
     }
     ls_dataset_close(files);
   }
-  said_close(&said);
-  files_remove();
 }
 
 /* As files: by whichever rank, and from wherever the run went on; through the memory that a node's ranks share, too. */
 static void arrays_are_shared(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const arrays_t arrays = arrays_write();
   ls_data_config_t config = array_config(&arrays, 0, config_of(NULL));
-  ls_dataset_t *d = open_set(&said, &config), *mapped;
+  ls_dataset_t *d = open_set(&config), *mapped;
   assert_null(d->features);
   assert_int_equal(ls_dataset_bytes(d), PICTURES * (FROM_BYTES + (int64_t)sizeof(int32_t)));
   filled_t whole, parts;
@@ -386,15 +362,10 @@ static void arrays_are_shared(void **state) {
   assert_true(times.samples > 0 && times.augment_ns > 0);
   ls_dataset_close(mapped);
   ls_dataset_close(d);
-  said_close(&said);
-  files_remove();
 }
 
 /* Real targets are normalised beside pictures, as beside other features. */
 static void arrays_may_have_real_targets(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const arrays_t arrays = arrays_write();
   static const ls_data_want_t real = {.inputs = BYTES, .outputs = 1, .x = {LS_F32, 3, {H, W, 3}}};
   for (int form = 0; form < FORMS; form++) {
@@ -409,30 +380,22 @@ static void arrays_may_have_real_targets(void **state) {
     assert_true(y[0] == 0 && y[1] < -1 && y[2] > 1);
     ls_dataset_close(d);
   }
-  said_close(&said);
-  files_remove();
 }
 
 static void classes_of_positions_are_refused(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const arrays_t arrays = arrays_write();
   ls_data_want_t positions = want;
   positions.positions = H;
   for (int form = 0; form < FORMS; form++) {
     const ls_data_config_t config = array_config(&arrays, form, config_of(NULL));
     ls_dataset_t *d = NULL;
-    said_clear(&said);
+    said_clear();
     assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &positions, 3, NULL, &d), LS_ERR_CONFIG);
-    assert_said(&said, "change pictures, but not the targets of their positions");
+    assert_said("change pictures, but not the targets of their positions");
   }
-  said_close(&said);
-  files_remove();
 }
 
 static void random_parts_lie_inside(void **state) {
-  (void)state;
   static const int sizes[][2] = {{100, 60}, {3, 200}, {200, 3}, {1, 1}, {64, 64}};
   static uint8_t pixels[100 * 60 * 3];
   for (int s = 0; s < LS_COUNT(sizes); s++) {
@@ -467,7 +430,6 @@ static int by_value(const void *a, const void *b) {
 /* Area, ratio (its logarithm) and place have the quantiles of 100,000 boxes that torchvision 0.14 drew, which are 0.003 off in
  * probability. bench/pictures_vs_torchvision.py compares whole distributions. */
 static void random_parts_are_distributed_as_torchvisions(void **state) {
-  (void)state;
   enum { DRAWN = 100000, FIGURES = 4 };
   static const double at[] = {0.1, 0.25, 0.5, 0.75, 0.9};
   static const struct {
@@ -518,7 +480,6 @@ static void random_parts_are_distributed_as_torchvisions(void **state) {
 
 /* Every shift and both directions occur, and nothing else; of any size of pixel. */
 static void shifts_and_flips_are_what_they_say(void **state) {
-  (void)state;
   static const size_t pixels[] = {1, 3, 4, 12, 5};
   for (int p = 0; p < LS_COUNT(pixels); p++) {
     const ls_augment_t a = {.height = 4, .width = 5, .pixel_bytes = pixels[p], .padding = 2, .flip = true};
@@ -557,7 +518,6 @@ static void shifts_and_flips_are_what_they_say(void **state) {
 
 /* Padding beyond the image moved parts of it, and zeros, over the memory around the sample. */
 static void padding_may_be_larger_than_the_image(void **state) {
-  (void)state;
   enum { ROWS = 4, COLUMNS = 5, ROOM = ROWS * COLUMNS * 12, AROUND = 64 };
   static const size_t pixels[] = {1, 3, 4, 12, 5};
   static const int paddings[] = {4, 5, 6, 40};
@@ -601,9 +561,6 @@ static void padding_may_be_larger_than_the_image(void **state) {
 
 /* Bytes of images that were in memory already. */
 static void images_in_memory_are_shifted_too(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   uint8_t bytes[2 * BYTES];
   int32_t classes[2] = {0, 1};
   for (int i = 0; i < 2 * BYTES; i++)
@@ -626,13 +583,11 @@ static void images_in_memory_are_shifted_too(void **state) {
   for (int r = 0; r < BATCH; r++)
     assert_memory_equal(again.x[r], bytes + again.target[r] * BYTES, BYTES);
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 /* Quotes make a name of a text that stands for no value; without them it is refused in every file, unless a checkpoint has
  * such a class. */
 static void labels_always_have_a_value(void **state) {
-  (void)state;
   static const char *const with_na[] = {"NA", "a"}, *const without[] = {"a", "b"};
   static const struct {
     const char *first, *held; /* labels */
@@ -645,8 +600,6 @@ static void labels_always_have_a_value(void **state) {
       {"\"NA\"", "NA", {2, with_na}, ""},
       {"a", "NA", {2, without}, "v.csv:2:7: label 'NA' is none of the 2"},
       {"0", "a", {0}, "a class number was expected, as the first label with a value is one"}};
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++) {
     char text[2][64];
     ls_dataset_t *d = NULL;
@@ -656,28 +609,25 @@ static void labels_always_have_a_value(void **state) {
     config.validation_path = file_make("v.csv", text[1], strlen(text[1]));
     config.labels = rows[i].given;
     config.classes_trained = rows[i].given.count > 0;
-    said_clear(&said);
+    said_clear();
     const ls_status_t status = ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d);
     assert_int_equal(status, rows[i].why[0] ? LS_ERR_DATA : LS_OK);
-    if (rows[i].why[0]) assert_said(&said, rows[i].why);
+    if (rows[i].why[0]) assert_said(rows[i].why);
     ls_dataset_close(d);
     files_remove();
   }
-  said_close(&said);
 }
 
 /* The batch before it is good; it, and every later one, is refused, with the name said once. */
 static void a_file_that_vanishes_ends_the_run(void **state) {
-  (void)state;
   for (int threads = 0; threads <= 3; threads++) {
-    said_t said;
-    said_open(&said);
+    said_clear();
     const char *gone = file_make("gone.png", "", 0);
     char text[4096], dir[256];
     assert_non_null(getcwd(dir, sizeof dir));
     int size = snprintf(text, sizeof text, "file,label\n" PICTURE("colour.jpg", "b") "gone.png,a\n", dir);
     ls_data_config_t config = config_of(file_make("list.csv", text, (size_t)size));
-    ls_dataset_t *d = open_set(&said, &config);
+    ls_dataset_t *d = open_set(&config);
     assert_int_equal(unlink(gone), 0);
     static filled_t slot[2];
     ls_batch_t slots[2] = {batch_at(&slot[0], 0), batch_at(&slot[1], 0)};
@@ -697,18 +647,14 @@ static void a_file_that_vanishes_ends_the_run(void **state) {
     if (bad == 1) assert_int_equal(ls_loader_acquire(loader, 0), LS_OK);
     assert_int_equal(ls_loader_acquire(loader, bad), LS_ERR_NOT_FOUND);
     assert_int_equal(ls_loader_acquire(loader, 1), LS_ERR_NOT_FOUND);
-    assert_said(&said, "gone.png: cannot be opened");
+    assert_said("gone.png: cannot be opened");
     ls_loader_destroy(loader);
     ls_dataset_close(d);
-    said_close(&said);
     files_remove();
   }
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = config_of(list_make());
   config.crop = LS_CROP_CENTRE;
   config.crop_area = 0;
@@ -716,33 +662,19 @@ static void every_allocation_may_fail(void **state) {
   config.mean.count = config.std.count = 0;
   config.normalize = true;
   dataset_attempt_t attempt = {&config, &want};
-  each_alloc_fails(&said, dataset_attempt, &attempt);
+  each_alloc_fails(dataset_attempt, &attempt);
   const arrays_t arrays = arrays_write();
   for (int form = 0; form < FORMS; form++) {
     ls_data_config_t array = array_config(&arrays, form, config);
     attempt.config = &array;
-    each_alloc_fails(&said, dataset_attempt, &attempt);
+    each_alloc_fails(dataset_attempt, &attempt);
   }
-  said_close(&said);
-  files_remove();
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(samples_depend_on_the_position_alone),
-                                     cmocka_unit_test(rooms_of_decoding_are_counted),
-                                     cmocka_unit_test(decoding_once_gives_the_same_samples),
-                                     cmocka_unit_test(a_thin_picture_takes_the_memory_of_its_sample),
-                                     cmocka_unit_test(arrays_give_the_samples_of_files),
-                                     cmocka_unit_test(arrays_are_shared),
-                                     cmocka_unit_test(arrays_may_have_real_targets),
-                                     cmocka_unit_test(classes_of_positions_are_refused),
-                                     cmocka_unit_test(random_parts_lie_inside),
-                                     cmocka_unit_test(random_parts_are_distributed_as_torchvisions),
-                                     cmocka_unit_test(shifts_and_flips_are_what_they_say),
-                                     cmocka_unit_test(padding_may_be_larger_than_the_image),
-                                     cmocka_unit_test(images_in_memory_are_shifted_too),
-                                     cmocka_unit_test(labels_always_have_a_value),
-                                     cmocka_unit_test(a_file_that_vanishes_ends_the_run),
-                                     cmocka_unit_test(every_allocation_may_fail)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, samples_depend_on_the_position_alone, rooms_of_decoding_are_counted,
+      decoding_once_gives_the_same_samples, a_thin_picture_takes_the_memory_of_its_sample,
+      arrays_give_the_samples_of_files, arrays_are_shared, arrays_may_have_real_targets,
+      classes_of_positions_are_refused, random_parts_lie_inside, random_parts_are_distributed_as_torchvisions,
+      shifts_and_flips_are_what_they_say, padding_may_be_larger_than_the_image,
+      images_in_memory_are_shifted_too, labels_always_have_a_value, a_file_that_vanishes_ends_the_run,
+      every_allocation_may_fail)

@@ -20,9 +20,6 @@ static void assert_classes(const ls_dataset_t *d, int count, const int32_t *expe
 }
 
 static void numbers_follow_the_names(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(open_labels(said.ctx, "x,kind\n1,oak\n2,\"a \"\"b\"\"\"\n3, elm \n4,oak\n",
                                "x,kind\n5,elm\n", (ls_strings_t){0}, false, &d),
@@ -33,15 +30,10 @@ static void numbers_follow_the_names(void **state) {
   assert_string_equal(d->labels.v[2], "oak");
   assert_classes(d, 5, (const int32_t[]){2, 0, 1, 2, 1});
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* The first label with a value says whether labels are texts, and quotes make a name of what stands for no value. */
 static void quoted_gaps_are_names(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(
       open_labels(said.ctx, "x,kind\n1,\"NA\"\n2,oak\n3,\"?\"\n", NULL, (ls_strings_t){0}, false, &d), LS_OK);
@@ -51,14 +43,9 @@ static void quoted_gaps_are_names(void **state) {
                    LS_OK);
   assert_classes(d, 1, (const int32_t[]){0}); /* of a checkpoint that has such a class */
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 static void a_checkpoint_keeps_its_numbers(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(open_labels(said.ctx, "x,kind\n1,oak\n2,elm\n", NULL,
                                (ls_strings_t)NAMES("ash", "elm", "oak"), true, &d),
@@ -66,48 +53,34 @@ static void a_checkpoint_keeps_its_numbers(void **state) {
   assert_classes(d, 2, (const int32_t[]){2, 1});
   assert_int_equal(d->labels.count, 3);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 static void more_units_than_labels(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   ls_strings_t all;
   assert_int_equal(open_labels(said.ctx, "x,kind\n1,oak\n2,elm\n", NULL, (ls_strings_t){0}, false, &d),
                    LS_OK);
-  assert_said(&said,
-              "t.csv: 2 labels, but the model's last layer has 3 units: classes from 2 on have no label");
+  assert_said("t.csv: 2 labels, but the model's last layer has 3 units: classes from 2 on have no label");
   assert_int_equal(ls_class_names(&d->arena, &d->labels, 3, &all), LS_OK);
   assert_string_equal(all.v[1], "oak");
   assert_string_equal(all.v[2], "2");
   ls_dataset_close(d);
-  said_clear(&said); /* a checkpoint's were warned of when it was trained */
+  said_clear(); /* a checkpoint's were warned of when it was trained */
   assert_int_equal(
       open_labels(said.ctx, "x,kind\n1,oak\n", NULL, (ls_strings_t)NAMES("elm", "oak"), true, &d), LS_OK);
   assert_string_equal(said.messages, "");
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 static void numbers_stay_numbers(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(open_labels(said.ctx, "x,kind\n1,2\n2,0\n", NULL, (ls_strings_t){0}, false, &d), LS_OK);
   assert_classes(d, 2, (const int32_t[]){2, 0});
   assert_int_equal(d->labels.count, 0);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 static void refusals(void **state) {
-  (void)state;
   const struct {
     const char *text, *held;
     ls_strings_t given;
@@ -171,38 +144,23 @@ static void refusals(void **state) {
        true,
        "t.csv:2:3: column 'kind': 'b' is not a finite number, but the model was trained on class numbers"},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(cases); i++) {
     ls_dataset_t *d = NULL;
-    said_clear(&said);
+    said_clear();
     assert_int_equal(
         open_labels(said.ctx, cases[i].text, cases[i].held, cases[i].given, cases[i].trained, &d),
         LS_ERR_DATA);
-    assert_said(&said, cases[i].why);
+    assert_said(cases[i].why);
     files_remove();
   }
-  said_close(&said);
 }
 
 static void allocation_failures(void **state) {
-  (void)state;
   static const char text[] = "x,kind\n1,oak\n2,elm\n";
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = {
       .kind = LS_DATA_CSV, .path = file_make("t.csv", text, sizeof text - 1), .target = NAMES("kind")};
-  each_alloc_fails(&said, dataset_attempt, &(dataset_attempt_t){&config, &want});
-  files_remove();
-  said_close(&said);
+  each_alloc_fails(dataset_attempt, &(dataset_attempt_t){&config, &want});
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(numbers_follow_the_names), cmocka_unit_test(a_checkpoint_keeps_its_numbers),
-      cmocka_unit_test(more_units_than_labels),   cmocka_unit_test(numbers_stay_numbers),
-      cmocka_unit_test(quoted_gaps_are_names),    cmocka_unit_test(refusals),
-      cmocka_unit_test(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, numbers_follow_the_names, a_checkpoint_keeps_its_numbers, more_units_than_labels,
+      numbers_stay_numbers, quoted_gaps_are_names, refusals, allocation_failures)

@@ -8,7 +8,6 @@
 enum { ROWS = 50, STEPS = 40, MICRO = 2, UNITS = STEPS * MICRO, SLOTS_MAX = 4 };
 
 typedef struct {
-  said_t said;
   ls_dataset_t *dataset;
   ls_loader_spec_t spec;
   memory_t memory[SLOTS_MAX];
@@ -22,8 +21,7 @@ static float rate(void *user, int64_t step) {
 
 static bench_t *bench_open(void) {
   bench_t *b = calloc(1, sizeof *b);
-  said_open(&b->said);
-  b->dataset = counting_dataset(b->said.ctx, ROWS, BATCH_INPUTS, 0.2, true);
+  b->dataset = counting_dataset(said.ctx, ROWS, BATCH_INPUTS, 0.2, true);
   b->spec = (ls_loader_spec_t){.seed = 9,
                                .shuffle = true,
                                .global_batch = 7,
@@ -42,7 +40,6 @@ static bench_t *bench_open(void) {
 
 static void bench_close(bench_t *b) {
   ls_dataset_close(b->dataset);
-  said_close(&b->said);
   free(b);
 }
 
@@ -54,14 +51,12 @@ static void check_slot(bench_t *b, int64_t unit, int slot) {
 }
 
 static void test_same_as_fill(void **state) {
-  (void)state;
   bench_t *b = bench_open();
   for (int slots = 1; slots <= SLOTS_MAX; slots++)
     for (int64_t first = 0; first <= STEPS; first += 7) {
       ls_loader_t *l;
       b->spec.threads = (int)(first % 3); /* 0: by acquire */
-      assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, first, slots, b->slots, &l),
-                       LS_OK);
+      assert_int_equal(ls_loader_create(said.ctx, b->dataset, &b->spec, first, slots, b->slots, &l), LS_OK);
       for (int64_t unit = first * MICRO; unit < UNITS; unit++) {
         ls_loader_acquire(l, unit);
         check_slot(b, unit, (int)(unit % slots));
@@ -76,11 +71,10 @@ static void test_same_as_fill(void **state) {
 
 /* Several micro-batches held at the same time: the ring is not overwritten under them. */
 static void test_holds_slots(void **state) {
-  (void)state;
   bench_t *b = bench_open();
   for (b->spec.threads = 0; b->spec.threads < 2; b->spec.threads++) {
     ls_loader_t *l;
-    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 3, b->slots, &l), LS_OK);
+    assert_int_equal(ls_loader_create(said.ctx, b->dataset, &b->spec, 0, 3, b->slots, &l), LS_OK);
     for (int64_t unit = 0; unit + 2 < UNITS; unit++) {
       for (int64_t k = 0; k < 3; k++)
         ls_loader_acquire(l, unit + k);
@@ -94,11 +88,10 @@ static void test_holds_slots(void **state) {
 }
 
 static void test_destroy_at_any_time(void **state) {
-  (void)state;
   bench_t *b = bench_open();
   for (int run = 0; run < 200; run++) {
     ls_loader_t *l;
-    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
+    assert_int_equal(ls_loader_create(said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
     for (int64_t unit = 0; unit < run % 5; unit++) {
       ls_loader_acquire(l, unit);
       ls_loader_release(l, unit);
@@ -110,7 +103,6 @@ static void test_destroy_at_any_time(void **state) {
 }
 
 static void test_refuses(void **state) {
-  (void)state;
   bench_t *b = bench_open();
   ls_loader_t *l = NULL;
   for (int which = 0; which < 11; which++) {
@@ -152,24 +144,23 @@ static void test_refuses(void **state) {
       p.total_samples = -1;
       break;
     }
-    said_clear(&b->said);
-    assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &p, first, slots, b->slots, &l),
-                     LS_ERR_ARGUMENT);
-    assert_int_equal(ls_ctx_error_count(b->said.ctx), 1);
+    said_clear();
+    assert_int_equal(ls_loader_create(said.ctx, b->dataset, &p, first, slots, b->slots, &l), LS_ERR_ARGUMENT);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
   }
   ls_dataset_t many = *b->dataset;
   ls_batch_t by_row = b->slots[0];
   int32_t row;
   by_row.row = &row;
   many.rows = INT64_C(1) + INT32_MAX;
-  said_clear(&b->said);
-  assert_int_equal(ls_loader_create(b->said.ctx, &many, &b->spec, 0, 1, &by_row, &l), LS_ERR_ARGUMENT);
-  assert_said(&b->said, "32 bits");
+  said_clear();
+  assert_int_equal(ls_loader_create(said.ctx, &many, &b->spec, 0, 1, &by_row, &l), LS_ERR_ARGUMENT);
+  assert_said("32 bits");
   ls_dataset_close(b->dataset);
-  b->dataset = counting_dataset(b->said.ctx, ROWS, BATCH_INPUTS, 0, true);
+  b->dataset = counting_dataset(said.ctx, ROWS, BATCH_INPUTS, 0, true);
   b->spec.part = LS_PART_VALIDATION;
-  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_ERR_ARGUMENT);
-  assert_said(&b->said, "the part to load from is empty");
+  assert_int_equal(ls_loader_create(said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_ERR_ARGUMENT);
+  assert_said("the part to load from is empty");
   assert_null(l);
   bench_close(b);
 }
@@ -194,18 +185,17 @@ static float vanish(void *user, int64_t step) {
 }
 
 static void a_thread_that_vanishes_ends_the_wait_by_the_deadline(void **state) {
-  (void)state;
   bench_t *b = bench_open();
   static ls_loader_t *l; /* destroy leaves to the thread that is gone what it may still use */
   b->spec.lr = vanish;
   b->spec.deadline_ns = 300000000;
-  assert_int_equal(ls_loader_create(b->said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
+  assert_int_equal(ls_loader_create(said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_OK);
   for (int64_t unit = 0; unit < 3 * MICRO; unit++) {
     assert_int_equal(ls_loader_acquire(l, unit), LS_OK);
     ls_loader_release(l, unit);
   }
   assert_int_equal(ls_loader_acquire(l, 3 * MICRO), LS_ERR_TIMEOUT);
-  assert_non_null(strstr(ls_ctx_error(b->said.ctx), "step 3: its batch was not there within 0.300 s"));
+  assert_non_null(strstr(ls_ctx_error(said.ctx), "step 3: its batch was not there within 0.300 s"));
   ls_loader_release(l, 3 * MICRO - 1);
   ls_loader_destroy(l);
   assert_true(atomic_load(&gone)); /* and no longer reads what is closed now */
@@ -213,18 +203,10 @@ static void a_thread_that_vanishes_ends_the_wait_by_the_deadline(void **state) {
 }
 
 static void test_memory(void **state) {
-  (void)state;
   bench_t *b = bench_open();
-  each_alloc_fails(&b->said, attempt, b);
+  each_alloc_fails(attempt, b);
   bench_close(b);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_fill),
-                                     cmocka_unit_test(test_holds_slots),
-                                     cmocka_unit_test(test_destroy_at_any_time),
-                                     cmocka_unit_test(test_refuses),
-                                     cmocka_unit_test(test_memory),
-                                     cmocka_unit_test(a_thread_that_vanishes_ends_the_wait_by_the_deadline)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_same_as_fill, test_holds_slots, test_destroy_at_any_time, test_refuses,
+      test_memory, a_thread_that_vanishes_ends_the_wait_by_the_deadline)

@@ -57,10 +57,10 @@ typedef struct {
   char hash[2][LS_DATASET_HASH_BYTES];
 } seen_t;
 
-static void look(said_t *said, ls_data_config_t *config, seen_t *s) {
+static void look(ls_data_config_t *config, seen_t *s) {
   ls_dataset_t *d = NULL;
   memset(s, 0, sizeof *s);
-  if (ls_dataset_open(said->ctx, config, NULL, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said->messages);
+  if (ls_dataset_open(said.ctx, config, NULL, &want, 3, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
   assert_int_equal(d->mapped != NULL, config->mapped == LS_MAPPED_TRUE);
   if (d->mapped) assert_int_equal(ls_dataset_bytes(d), d->rows * (int64_t)sizeof(int32_t));
   for (int part = 0; part < 2; part++) {
@@ -83,12 +83,10 @@ static void look(said_t *said, ls_data_config_t *config, seen_t *s) {
 }
 
 static void mapped_and_read_are_the_same(void **state) {
-  (void)state;
   static const char *const types[] = {"<f2", ">f2", "<f4", ">f8", "<i2", "<i4", "|u1", "|i1"};
   for (int t = 0; t < LS_COUNT(types); t++)
     for (int held = 0; held < 2; held++) {
-      said_t said;
-      said_open(&said);
+      said_clear();
       const char *x, *y, *more, *more_y;
       make(types[t], ROWS, 0, "x-1.npy", "y-1.npy", &x, &y);
       make(types[t], MORE, ROWS, "x-2.npy", "y-2.npy", &more, &more_y);
@@ -104,16 +102,14 @@ static void mapped_and_read_are_the_same(void **state) {
       static seen_t seen[2];
       for (int m = 0; m < 2; m++) {
         config.mapped = m == 0 ? LS_MAPPED_FALSE : LS_MAPPED_TRUE;
-        look(&said, &config, &seen[m]);
+        look(&config, &seen[m]);
       }
       if (memcmp(&seen[0], &seen[1], sizeof seen[0]) != 0) fail_msg("%s: mapped samples differ", types[t]);
-      said_close(&said);
       files_remove();
     }
 }
 
 static void what_cannot_stay_is_refused(void **state) {
-  (void)state;
   const char *x, *y;
   make("<f4", ROWS, 0, "x.npy", "y.npy", &x, &y);
   size_t size;
@@ -134,49 +130,33 @@ static void what_cannot_stay_is_refused(void **state) {
       {{.features = "none.npy"}, LS_ERR_NOT_FOUND, "none.npy: No such file"},
   };
   for (int i = 0; i < LS_COUNT(rows); i++) {
-    said_t said;
-    said_open(&said);
+    said_clear();
     ls_data_config_t config = rows[i].config;
     config.kind = LS_DATA_NPY;
     config.mapped = LS_MAPPED_TRUE;
     config.targets = y;
     ls_dataset_t *d = NULL;
     assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), rows[i].status);
-    assert_said(&said, rows[i].said);
-    said_close(&said);
+    assert_said(rows[i].said);
   }
-  files_remove();
 }
 
 static void no_match_is_said_once(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   const ls_data_config_t config = {.kind = LS_DATA_NPY, .features = "none-*.npy", .targets = "none.npy"};
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_NOT_FOUND);
   const char *first = strstr(said.messages, "none-*.npy");
   assert_non_null(first);
   assert_null(strstr(first + 1, "none-*.npy"));
-  said_close(&said);
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const char *x, *y;
   make("<f2", ROWS, 0, "x.npy", "y.npy", &x, &y);
   ls_data_config_t config = {.kind = LS_DATA_NPY, .features = x, .targets = y, .mapped = LS_MAPPED_TRUE};
   dataset_attempt_t attempt = {&config, &want};
-  each_alloc_fails(&said, dataset_attempt, &attempt);
-  said_close(&said);
-  files_remove();
+  each_alloc_fails(dataset_attempt, &attempt);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mapped_and_read_are_the_same), cmocka_unit_test(what_cannot_stay_is_refused),
-      cmocka_unit_test(no_match_is_said_once), cmocka_unit_test(every_allocation_may_fail)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, mapped_and_read_are_the_same, what_cannot_stay_is_refused, no_match_is_said_once,
+      every_allocation_may_fail)

@@ -25,9 +25,6 @@ static float at(const ls_dataset_t *d, int64_t row, int64_t column) {
 
 /* a: 1, 3, 5: mean 3, variance 8/3. b: 5, 7: mean 6, variance 1. */
 static void gaps_are_the_mean_of_the_values(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(open_gaps(said.ctx, LS_MISSING_MEAN, 2, NULL, &d), LS_OK);
   assert_true(d->norm.mean[0] == 3 && d->norm.mean[1] == 6);
@@ -41,14 +38,9 @@ static void gaps_are_the_mean_of_the_values(void **state) {
   assert_true(at(again, 0, 1) == 0 && at(again, 1, 1) == 1);
   ls_dataset_close(again);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 static void indicators_stand_behind_the_columns(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(open_gaps(said.ctx, LS_MISSING_INDICATOR, 4, NULL, &d), LS_OK);
   assert_int_equal(d->column_count, 2);
@@ -58,17 +50,12 @@ static void indicators_stand_behind_the_columns(void **state) {
   assert_true(at(d, 1, 2) > 0 && at(d, 0, 2) < 0 && at(d, 2, 2) == at(d, 0, 2));
   assert_true(at(d, 0, 3) == 1 && at(d, 3, 3) == 1 && at(d, 1, 3) == -1 && at(d, 2, 3) == -1);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* an_indicator_for_columns_with_gaps_alone; those of a checkpoint, whatever its files lack. */
 static void indicators_of_columns_with_gaps(void **state) {
-  (void)state;
   static const char some[] = "a,b,c,y\n1,<NA>,1,1\n2,5,2,2\n3,None,3,3\n4,#N/A,4,4\n",
                     held[] = "a,b,c,y\n,1,1,1\nn/a,,2,2\n";
-  said_t said;
-  said_open(&said);
   ls_data_want_t want = {.inputs = 4, .outputs = 1};
   ls_data_config_t config = {.kind = LS_DATA_CSV,
                              .path = file_make("some.csv", some, sizeof some - 1),
@@ -86,29 +73,23 @@ static void indicators_of_columns_with_gaps(void **state) {
   ls_dataset_close(d);
 
   want.inputs = 5;
-  said_clear(&said);
+  said_clear();
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "some.csv has 4 features per sample (the last 1 of them indicators of gaps), but the "
-                     "model's input is 5");
+  assert_said("some.csv has 4 features per sample (the last 1 of them indicators of gaps), but the "
+              "model's input is 5");
   config.indicators = (ls_strings_t)NAMES("a", "c"); /* of a checkpoint */
   config.indicators_trained = true;
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_OK);
   assert_int_equal(d->indicators.count, 2);
   assert_true(at(d, 0, 3) == 0 && at(d, 4, 3) == 1 && at(d, 4, 4) == 0);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 static void refusals(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = NULL;
   assert_int_equal(open_gaps(said.ctx, LS_MISSING_ERROR, 2, NULL, &d), LS_ERR_DATA);
-  assert_said(&said,
-              "t.csv:2:14: column 'b': empty cell where a number is needed; data.missing: mean fills it");
-  assert_said(&said, "t.csv:3:12: column 'a': 'NA' is not a finite number; data.missing: mean fills it");
+  assert_said("t.csv:2:14: column 'b': empty cell where a number is needed; data.missing: mean fills it");
+  assert_said("t.csv:3:12: column 'a': 'NA' is not a finite number; data.missing: mean fills it");
 
   static const char none[] = "a,y\n,1\nNA,2\n", target[] = "a,y\n1,1\n2,\n";
   const ls_data_want_t want = {.inputs = 1, .outputs = 1};
@@ -116,50 +97,33 @@ static void refusals(void **state) {
                              .path = file_make("n.csv", none, sizeof none - 1),
                              .target = NAMES("y"),
                              .missing = LS_MISSING_MEAN};
-  said_clear(&said);
+  said_clear();
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_CONFIG);
-  assert_said(&said, "data.missing: mean needs data.normalize: true");
+  assert_said("data.missing: mean needs data.normalize: true");
   config.normalize = true;
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "n.csv: column 'a' has no value in the training part");
+  assert_said("n.csv: column 'a' has no value in the training part");
   config.path = file_make("m.csv", target, sizeof target - 1);
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said(&said,
-              "m.csv:3:3: column 'y': empty cell where a number is needed, and a target is never missing: "
+  assert_said("m.csv:3:3: column 'y': empty cell where a number is needed, and a target is never missing: "
               "remove the row");
   static const char names[] = "a,y\n1,1\n2,oak\n";
   config.path = file_make("o.csv", names, sizeof names - 1);
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
   assert_said(
-      &said,
       "o.csv:3:3: column 'y': 'oak' is not a finite number; with loss: cross-entropy texts of one target "
       "column are classes");
-  files_remove();
-  said_close(&said);
 }
 
 static void allocation_failures(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = {.kind = LS_DATA_CSV,
                              .path = file_make("t.csv", text, sizeof text - 1),
                              .target = NAMES("y"),
                              .missing = LS_MISSING_INDICATOR,
                              .normalize = true};
   const ls_data_want_t want = {.inputs = 4, .outputs = 1};
-  each_alloc_fails(&said, dataset_attempt, &(dataset_attempt_t){&config, &want});
-  files_remove();
-  said_close(&said);
+  each_alloc_fails(dataset_attempt, &(dataset_attempt_t){&config, &want});
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gaps_are_the_mean_of_the_values),
-      cmocka_unit_test(indicators_stand_behind_the_columns),
-      cmocka_unit_test(indicators_of_columns_with_gaps),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, gaps_are_the_mean_of_the_values, indicators_stand_behind_the_columns,
+      indicators_of_columns_with_gaps, refusals, allocation_failures)

@@ -5,7 +5,6 @@
 #include <math.h>
 
 static void test_agrees_with_base(void **state) {
-  (void)state;
   for (uint64_t c = 0; c < 100000; c++) {
     uint64_t counter = c + ((uint64_t)c << 33);
     float want[4], got[4];
@@ -20,7 +19,6 @@ static void test_agrees_with_base(void **state) {
 
 /* Any length and any split of a range give the same bits, and nothing beyond is touched. */
 static void test_pure(void **state) {
-  (void)state;
   enum { N = 700 };
   float all[N], part[N + 4];
   ls_normal_fill(1, 2, 1000, N, all);
@@ -37,7 +35,6 @@ static void test_pure(void **state) {
 }
 
 static void test_moments(void **state) {
-  (void)state;
   enum { N = 4000000 };
   float *x = malloc(N * sizeof *x);
   ls_normal_fill(3, 4, 0, N, x);
@@ -65,8 +62,4 @@ static void test_moments(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_agrees_with_base), cmocka_unit_test(test_pure),
-                                     cmocka_unit_test(test_moments)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_agrees_with_base, test_pure, test_moments)

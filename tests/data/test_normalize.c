@@ -39,9 +39,6 @@ static ls_status_t open_table(ls_ctx_t *ctx, const table_t *t, double validation
 }
 
 static void test_training_part_has_mean_0_deviation_1(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   table_t t = table_make();
   ls_dataset_t *d;
   assert_int_equal(open_table(said.ctx, &t, 0.25, true, NULL, &d), LS_OK);
@@ -66,14 +63,10 @@ static void test_training_part_has_mean_0_deviation_1(void **state) {
   for (int64_t i = 0; i < ROWS; i++)
     assert_true(((float *)d->targets)[i * 2 + 1] == 0.0f);
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 /* Changing held-out rows changes nothing about training rows. */
 static void test_nothing_leaks(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   table_t t = table_make();
   ls_dataset_t *a, *b;
   assert_int_equal(open_table(said.ctx, &t, 0.25, true, NULL, &a), LS_OK);
@@ -87,13 +80,9 @@ static void test_nothing_leaks(void **state) {
                       COLS * sizeof(float));
   ls_dataset_close(a);
   ls_dataset_close(b);
-  said_close(&said);
 }
 
 static void test_off_changes_nothing(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   table_t t = table_make();
   ls_dataset_t *d;
   assert_int_equal(open_table(said.ctx, &t, 0.0, false, NULL, &d), LS_OK);
@@ -102,14 +91,10 @@ static void test_off_changes_nothing(void **state) {
   for (int c = 0; c < COLS; c++)
     assert_true(d->norm.mean[c] == 0.0 && d->norm.scale[c] == 1.0f);
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 /* The values of a checkpoint give the same bits as computing them did. */
 static void test_given_values(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   table_t t = table_make();
   ls_dataset_t *a, *b;
   assert_int_equal(open_table(said.ctx, &t, 0.25, true, NULL, &a), LS_OK);
@@ -121,23 +106,19 @@ static void test_given_values(void **state) {
   other.inputs = 4;
   ls_dataset_t *none = NULL;
   assert_int_equal(open_table(said.ctx, &t, 0.25, true, &other, &none), LS_ERR_MISMATCH);
-  assert_said(&said, "normalisation is for 4 and 2");
+  assert_said("normalisation is for 4 and 2");
   float huge[COLS] = {FLT_MAX, 1, 1, 1, FLT_MAX};
   other = a->norm;
   other.scale = huge;
   assert_int_equal(open_table(said.ctx, &t, 0.25, true, &other, &none), LS_ERR_DATA);
-  assert_said(&said, "is not finite");
+  assert_said("is not finite");
   assert_null(none);
   ls_dataset_close(a);
   ls_dataset_close(b);
-  said_close(&said);
 }
 
 /* Columns at both ends of what f32 can hold: no overflow on the way. */
 static void test_extremes(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   float x[4][2] = {{FLT_MAX, 1e-45f}, {-FLT_MAX, 0}, {FLT_MAX, 1e-45f}, {-FLT_MAX, 0}}, y[4] = {1, 2, 3, 4};
   ls_data_memory_t memory = {.rows = 4, .inputs = 2, .outputs = 1, .features = &x[0][0], .targets = y};
   ls_data_config_t config = {.kind = LS_DATA_MEMORY, .normalize = true};
@@ -149,15 +130,11 @@ static void test_extremes(void **state) {
     assert_true(isfinite(((float *)d->features)[i * 2 + 1]));
   }
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 /* Data that f32 holds: the mean is f32 too, and the values are those of releases that read everything as f32.
  */
 static void test_f32_data_keep_their_bits(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   table_t t = table_make();
   ls_dataset_t *d;
   assert_int_equal(open_table(said.ctx, &t, 0.25, true, NULL, &d), LS_OK);
@@ -177,12 +154,10 @@ static void test_f32_data_keep_their_bits(void **state) {
     }
   }
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 /* A CSV file of `rows` rows t = offset + u, y = target_offset + 2 u, z = 1 throughout, with u = 0 .. 100. */
-static ls_dataset_t *open_times(said_t *said, double offset, double target_offset, bool normalize,
-                                const ls_norm_t *norm) {
+static ls_dataset_t *open_times(double offset, double target_offset, bool normalize, const ls_norm_t *norm) {
   char text[8192] = "t,z,y\n";
   size_t used = strlen(text);
   for (int u = 0; u <= 100; u++)
@@ -195,16 +170,13 @@ static ls_dataset_t *open_times(said_t *said, double offset, double target_offse
                              .normalize = normalize};
   ls_data_want_t want = {.inputs = 2, .outputs = 1};
   ls_dataset_t *d = NULL;
-  assert_int_equal(ls_dataset_open(said->ctx, &config, NULL, &want, 3, norm, &d), LS_OK);
+  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, norm, &d), LS_OK);
   return d;
 }
 
 /* Unix times, identifiers, prices in cents: their digits are there when the mean is subtracted. */
 static void test_a_large_offset_loses_nothing(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
-  ls_dataset_t *plain = open_times(&said, 0, 0, true, NULL), *far = open_times(&said, 1.7e9, 3e9, true, NULL);
+  ls_dataset_t *plain = open_times(0, 0, true, NULL), *far = open_times(1.7e9, 3e9, true, NULL);
   assert_string_equal(said.messages, "");
   for (int i = 0; i <= 100; i++) {
     assert_true(fabsf(((float *)plain->features)[i * 2] - ((float *)far->features)[i * 2]) < 1e-6f);
@@ -213,43 +185,26 @@ static void test_a_large_offset_loses_nothing(void **state) {
   }
   assert_true(fabs(far->norm.mean[0] - plain->norm.mean[0] - 1.7e9) < 1e-6);
   assert_true(far->norm.mean[1] == 0.1);
-  ls_dataset_t *again = open_times(&said, 1.7e9, 3e9, false, &far->norm);
+  ls_dataset_t *again = open_times(1.7e9, 3e9, false, &far->norm);
   assert_memory_equal(far->features, again->features, 202 * sizeof(float));
   assert_memory_equal(far->targets, again->targets, 101 * sizeof(float));
   ls_dataset_close(again);
   ls_dataset_close(plain);
   ls_dataset_close(far);
-  files_remove();
-  said_close(&said);
 }
 
 /* Without normalisation f32 has to hold the values themselves; columns that it cannot are named. */
 static void test_columns_that_collapse_are_named(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
-  ls_dataset_close(open_times(&said, 1.7e9, 3e9, false, NULL));
-  assert_said(&said, "t.csv: feature column 't': 32-bit floats do not tell its values apart: 1700000000 and "
-                     "1700000001 both become 1700000000; use data.normalize: true");
-  assert_said(&said, "t.csv: target column 'y'");
+  ls_dataset_close(open_times(1.7e9, 3e9, false, NULL));
+  assert_said("t.csv: feature column 't': 32-bit floats do not tell its values apart: 1700000000 and "
+              "1700000001 both become 1700000000; use data.normalize: true");
+  assert_said("t.csv: target column 'y'");
   assert_null(strstr(said.messages, "'z'"));
-  said_clear(&said);
-  ls_dataset_close(open_times(&said, 1e5, 0.1, false, NULL)); /* rounded, but told apart */
+  said_clear();
+  ls_dataset_close(open_times(1e5, 0.1, false, NULL)); /* rounded, but told apart */
   assert_string_equal(said.messages, "");
-  files_remove();
-  said_close(&said);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_training_part_has_mean_0_deviation_1),
-      cmocka_unit_test(test_nothing_leaks),
-      cmocka_unit_test(test_off_changes_nothing),
-      cmocka_unit_test(test_given_values),
-      cmocka_unit_test(test_extremes),
-      cmocka_unit_test(test_f32_data_keep_their_bits),
-      cmocka_unit_test(test_a_large_offset_loses_nothing),
-      cmocka_unit_test(test_columns_that_collapse_are_named),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_training_part_has_mean_0_deviation_1, test_nothing_leaks,
+      test_off_changes_nothing, test_given_values, test_extremes, test_f32_data_keep_their_bits,
+      test_a_large_offset_loses_nothing, test_columns_that_collapse_are_named)

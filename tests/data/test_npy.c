@@ -18,7 +18,6 @@ static char *npy(int major, const char *header, const void *data, size_t data_si
 }
 
 static void test_types(void **state) {
-  (void)state;
   static const struct {
     const char *descr, *bytes;
     size_t size;
@@ -48,8 +47,6 @@ static void test_types(void **state) {
       {">i8", "\xff\xff\xff\xff\xff\xff\xff\xfd", 8, -3, true, false},
       {"<u8", "\0\0\0\0\0\0\0\x80", 8, 9223372036854775808.0, true, false},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++)
     for (int version = 1; version <= 3; version++) {
       char header[128];
@@ -67,11 +64,9 @@ static void test_types(void **state) {
       ls_matrix_release(&m);
       free(file);
     }
-  said_close(&said);
 }
 
 static void test_shapes(void **state) {
-  (void)state;
   static const struct {
     const char *header;
     int64_t rows, cols;
@@ -82,8 +77,6 @@ static void test_shapes(void **state) {
       {"{'shape':(12,1),\"descr\":\"|u1\",'fortran_order':False}", 12, 1},
       {"  { 'shape' : ( 4 , 3 , ) , 'descr' : '|u1' , 'fortran_order' : False }  \n", 4, 3},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++) {
     size_t size;
     char *file = npy(1, rows[i].header, "\0\1\2\3\4\5\6\7\10\11\12\13", 12, &size);
@@ -96,12 +89,10 @@ static void test_shapes(void **state) {
     ls_matrix_release(&m);
     free(file);
   }
-  said_close(&said);
 }
 
 /* What numpy.asfortranarray saves: the first index runs fastest, also inside a row. */
 static void test_column_by_column(void **state) {
-  (void)state;
   static const struct {
     const char *header, *bytes;
     int64_t rows, cols;
@@ -111,8 +102,6 @@ static void test_column_by_column(void **state) {
       {"{'descr': '|u1', 'fortran_order': True, 'shape': (1, 2, 3), }", "\0\3\1\4\2\5", 1, 6},
       {"{'descr': '>u2', 'fortran_order': True, 'shape': (2, 3), }", "\0\0\0\3\0\1\0\4\0\2\0\5", 2, 3},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++) {
     size_t size;
     char *file = npy(1, rows[i].header, rows[i].bytes, strstr(rows[i].header, "u2") ? 12 : 6, &size);
@@ -125,25 +114,23 @@ static void test_column_by_column(void **state) {
     ls_matrix_release(&m);
     free(file);
   }
-  said_close(&said);
 }
 
-static void refuse(said_t *said, const char *file, size_t size, const char *part) {
+static void refuse(const char *file, size_t size, const char *part) {
   char *copy = malloc(size + (size == 0));
   memcpy(copy, file, size);
   ls_matrix_t m = {.rows = -7};
-  said_clear(said);
-  ls_status_t status = ls_read_npy(said->ctx, "a.npy", copy, size, &m);
+  said_clear();
+  ls_status_t status = ls_read_npy(said.ctx, "a.npy", copy, size, &m);
   if (status != LS_ERR_DATA) fail_msg("status %d where '%s' was expected", status, part);
-  assert_said(said, "a.npy");
-  assert_said(said, part);
-  assert_int_equal(ls_ctx_error_count(said->ctx), 1);
+  assert_said("a.npy");
+  assert_said(part);
+  assert_int_equal(ls_ctx_error_count(said.ctx), 1);
   assert_int_equal(m.rows, -7);
   free(copy);
 }
 
 static void test_refuses_headers(void **state) {
-  (void)state;
 #define OK_TAIL "'fortran_order': False, 'shape': (4,), }\n"
   static const struct {
     const char *header, *part;
@@ -189,60 +176,40 @@ static void test_refuses_headers(void **state) {
        "1,1,1,1)}",
        "more than 32 dimensions"},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++) {
     size_t size;
     char *file = npy(1, rows[i].header, "\1\2\3\4", 4, &size);
-    refuse(&said, file, size, rows[i].part);
+    refuse(file, size, rows[i].part);
     free(file);
   }
   size_t size;
   char *file = npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "\0\0\xc0\x7f", 4, &size);
-  refuse(&said, file, size, "is nan");
+  refuse(file, size, "is nan");
   free(file);
   file = npy(1, "{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }", "\0\0\0\x7c", 4, &size);
-  refuse(&said, file, size, "row 1, column 0 (from 0; byte offset");
+  refuse(file, size, "row 1, column 0 (from 0; byte offset");
   free(file);
-  said_close(&said);
 }
 
 static void test_refuses_prefixes(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
-  refuse(&said, "", 0, "not a .npy file");
-  refuse(&said, "\x93NUMPX\1\0\0\0", 10, "not a .npy file");
-  refuse(&said, "\x93NUMPY\1\1\2\0{}", 12, "version 1.1");
-  refuse(&said, "\x93NUMPY\4\0\2\0{}", 12, "version 4.0");
-  refuse(&said, "\x93NUMPY\1\0\2", 9, "truncated after 9 bytes");
-  refuse(&said, "\x93NUMPY\2\0\2\0\0", 11, "truncated after 11 bytes");
-  refuse(&said, "\x93NUMPY\1\0\3\0{}", 12, "a header of 3 bytes, but the file ends after 2");
-  refuse(&said, "\x93NUMPY\2\0\xff\xff\xff\xff{}", 14, "a header of 4294967295 bytes; at most 65536");
-  said_close(&said);
+  refuse("", 0, "not a .npy file");
+  refuse("\x93NUMPX\1\0\0\0", 10, "not a .npy file");
+  refuse("\x93NUMPY\1\1\2\0{}", 12, "version 1.1");
+  refuse("\x93NUMPY\4\0\2\0{}", 12, "version 4.0");
+  refuse("\x93NUMPY\1\0\2", 9, "truncated after 9 bytes");
+  refuse("\x93NUMPY\2\0\2\0\0", 11, "truncated after 11 bytes");
+  refuse("\x93NUMPY\1\0\3\0{}", 12, "a header of 3 bytes, but the file ends after 2");
+  refuse("\x93NUMPY\2\0\xff\xff\xff\xff{}", 14, "a header of 4294967295 bytes; at most 65536");
 }
 
 /* Every prefix of a good file is refused. */
 static void test_truncated_anywhere(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   size_t size;
   char *file = npy(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }\n", "\1\2\3\4", 4, &size);
   for (size_t cut = 0; cut < size; cut++)
-    refuse(&said, file, cut, "a.npy");
+    refuse(file, cut, "a.npy");
   free(file);
-  said_close(&said);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_types),
-      cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_column_by_column),
-      cmocka_unit_test(test_refuses_headers),
-      cmocka_unit_test(test_refuses_prefixes),
-      cmocka_unit_test(test_truncated_anywhere),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_types, test_shapes, test_column_by_column, test_refuses_headers,
+      test_refuses_prefixes, test_truncated_anywhere)

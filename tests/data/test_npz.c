@@ -32,7 +32,6 @@ static zip_file_t two_arrays(bool deflated, bool zip64) {
 }
 
 static void test_members_by_name(void **state) {
-  (void)state;
   static const struct {
     const char *path, *bytes;
     size_t size;
@@ -40,8 +39,6 @@ static void test_members_by_name(void **state) {
               {"f.npz:x.npy", long_text, sizeof long_text},
               {"dir.npz:1/f.npz:part/y", "abc", 3},
               {"f.npz:part/y.npy", "abc", 3}};
-  said_t said;
-  said_open(&said);
   for (int kind = 0; kind < 4; kind++) {
     zip_file_t z = two_arrays(kind & 1, kind & 2);
     for (int i = 0; i < LS_COUNT(rows); i++) {
@@ -55,11 +52,9 @@ static void test_members_by_name(void **state) {
     }
     free(z.bytes);
   }
-  said_close(&said);
 }
 
 static void test_paths(void **state) {
-  (void)state;
   assert_int_equal(ls_npz_file_length("a.npz"), 5);
   assert_int_equal(ls_npz_file_length("a.npz:x"), 5);
   assert_int_equal(ls_npz_file_length("C:a.npy"), 7);
@@ -71,9 +66,6 @@ static void test_paths(void **state) {
 
 /* Without a name the only member is taken; several are listed. */
 static void test_which_member(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   zip_file_t one = {0}, two = two_arrays(false, false), none = {0}, twice = {0}, many = {0};
   zip_add(&one, "arr_0.npy", "abc", 3, true, false);
   zip_end(&one, false);
@@ -83,36 +75,34 @@ static void test_which_member(void **state) {
   assert_memory_equal(out, "abc", 3);
   ls_free(out);
   assert_int_equal(take(said.ctx, "f.npz", two.bytes, two.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "f.npz: the archive has 2 arrays: name one as FILE.npz:NAME; it has x, part/y\n");
+  assert_said("f.npz: the archive has 2 arrays: name one as FILE.npz:NAME; it has x, part/y\n");
   assert_int_equal(take(said.ctx, "f.npz:z", two.bytes, two.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "f.npz: no array is named 'z'; the archive has x, part/y\n");
+  assert_said("f.npz: no array is named 'z'; the archive has x, part/y\n");
   zip_end(&none, false);
   assert_int_equal(take(said.ctx, "f.npz:z", none.bytes, none.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "f.npz:z: the archive is empty");
+  assert_said("f.npz:z: the archive is empty");
   zip_add(&twice, "x.npy", "a", 1, false, false);
   zip_add(&twice, "x.npy", "b", 1, false, false);
   zip_end(&twice, false);
   assert_int_equal(take(said.ctx, "f.npz:x", twice.bytes, twice.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "several arrays are named 'x'");
+  assert_said("several arrays are named 'x'");
   char name[201] = "";
   memset(name, 'n', 200);
   for (int i = 0; i < 100; i++)
     zip_add(&many, name, "a", 1, false, false);
   zip_end(&many, false);
-  said_clear(&said);
+  said_clear();
   assert_int_equal(take(said.ctx, "f.npz:x", many.bytes, many.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "nnn..., ..\n");
+  assert_said("nnn..., ..\n");
   free(one.bytes);
   free(two.bytes);
   free(none.bytes);
   free(twice.bytes);
   free(many.bytes);
-  said_close(&said);
 }
 
 /* Bytes at a place counted from one of three records are overwritten. */
 static void test_refuses(void **state) {
-  (void)state;
   enum { LOCAL, ENTRY, END };
   static const struct {
     const char *said;
@@ -145,8 +135,6 @@ static void test_refuses(void **state) {
       {"zip64 record of its directory is missing", END, false, 16, 4, 0xffffffff},
       {"the end record is missing", END, false, 20, 2, 3},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(rows); i++) {
     zip_file_t z = {0};
     zip_add(&z, "x.npy", long_text, sizeof long_text, rows[i].deflated, false);
@@ -154,21 +142,17 @@ static void test_refuses(void **state) {
     zip_end(&z, false);
     zip_number(z.bytes + records[rows[i].record] + rows[i].at, rows[i].value, rows[i].bytes);
     char *out;
-    said_clear(&said);
+    said_clear();
     assert_int_equal(take(said.ctx, "f.npz:x", z.bytes, z.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
     assert_int_equal(ls_ctx_error_count(said.ctx), 1);
-    assert_said(&said, "f.npz:x: ");
-    assert_said(&said, rows[i].said);
+    assert_said("f.npz:x: ");
+    assert_said(rows[i].said);
     free(z.bytes);
   }
-  said_close(&said);
 }
 
 /* No part of a file is a file; a changed byte gives the same member, or is found. */
 static void test_truncated_and_changed(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   for (int kind = 0; kind < 4; kind++) {
     zip_file_t z = two_arrays(kind & 1, kind & 2);
     for (size_t i = 0; i < 2 * z.size; i++) {
@@ -177,7 +161,7 @@ static void test_truncated_and_changed(void **state) {
       size_t size = cut ? i : z.size;
       memcpy(copy, z.bytes, z.size);
       if (!cut) copy[i - z.size] ^= 0x55;
-      said_clear(&said);
+      said_clear();
       ls_status_t status = take(said.ctx, "f.npz:x", copy, size, LIMIT_BYTES, &out, &size);
       if (cut || status != LS_OK) assert_int_equal(status, LS_ERR_DATA);
       if (status == LS_OK) assert_string_equal(out, long_text);
@@ -186,26 +170,21 @@ static void test_truncated_and_changed(void **state) {
     }
     free(z.bytes);
   }
-  said_close(&said);
 }
 
 /* 100 MB of zeros in 100 kB. */
 static void test_bomb(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   size_t big = 100000000, size;
   char *zeros = calloc(1, big), *out;
   zip_file_t z = {0};
   zip_add(&z, "x.npy", zeros, big, true, false);
   zip_end(&z, false);
   assert_int_equal(take(said.ctx, "f.npz", z.bytes, z.size, LIMIT_BYTES, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "unpacks to more than 100 times its size");
+  assert_said("unpacks to more than 100 times its size");
   assert_int_equal(take(said.ctx, "f.npz", z.bytes, z.size, big - 1, &out, &size), LS_ERR_DATA);
-  assert_said(&said, "more than the limit of 99999999");
+  assert_said("more than the limit of 99999999");
   free(zeros);
   free(z.bytes);
-  said_close(&said);
 }
 
 /* Bytes of an array, header padded as numpy does. */
@@ -251,39 +230,18 @@ static ls_status_t open_archive(ls_ctx_t *ctx, void *arg) {
 
 /* Two arrays of one archive are a dataset; the features stand column by column. */
 static void test_dataset_in_fortran_order(void **state) {
-  (void)state;
   char nowhere[] = "/nowhere/b.npz";
-  said_t said;
-  said_open(&said);
   assert_int_equal(open_archive(said.ctx, (void *)(uintptr_t)archive_make()), LS_OK);
   assert_int_equal(open_archive(said.ctx, nowhere), LS_ERR_NOT_FOUND);
-  assert_said(&said, "/nowhere/b.npz: No such file");
+  assert_said("/nowhere/b.npz: No such file");
   const char *no_zip = file_make("c.npz", "\x93NUMPY\1\0 and more than twenty-two bytes", 40);
   assert_int_equal(open_archive(said.ctx, (void *)(uintptr_t)no_zip), LS_ERR_DATA);
-  assert_said(&said, "c.npz:x: not a .npz file (zip archive)");
-  files_remove();
-  said_close(&said);
+  assert_said("c.npz:x: not a .npz file (zip archive)");
 }
 
 static void test_memory(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
-  each_alloc_fails(&said, open_archive, (void *)(uintptr_t)archive_make());
-  files_remove();
-  said_close(&said);
+  each_alloc_fails(open_archive, (void *)(uintptr_t)archive_make());
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_members_by_name),
-      cmocka_unit_test(test_paths),
-      cmocka_unit_test(test_which_member),
-      cmocka_unit_test(test_refuses),
-      cmocka_unit_test(test_truncated_and_changed),
-      cmocka_unit_test(test_bomb),
-      cmocka_unit_test(test_dataset_in_fortran_order),
-      cmocka_unit_test(test_memory),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_members_by_name, test_paths, test_which_member, test_refuses,
+      test_truncated_and_changed, test_bomb, test_dataset_in_fortran_order, test_memory)

@@ -6,7 +6,6 @@
 #include <math.h>
 
 static void test_accepts(void **state) {
-  (void)state;
   static const struct {
     const char *text;
     float value;
@@ -44,7 +43,6 @@ static void test_accepts(void **state) {
 }
 
 static void test_refuses(void **state) {
-  (void)state;
   static const char *const bad[] = {"",
                                     " ",
                                     " 1",
@@ -92,7 +90,6 @@ static void test_refuses(void **state) {
 
 /* The bytes after `len` do not matter. */
 static void test_length_is_kept(void **state) {
-  (void)state;
   double v = 0;
   assert_int_equal(ls_number_parse("12345", 3, &v), LS_NUMBER_OK);
   assert_true(v == 123.0);
@@ -100,7 +97,6 @@ static void test_length_is_kept(void **state) {
 
 /* Shortest and long texts of many floats and doubles give what strtod gives. */
 static void test_agrees_with_strtod(void **state) {
-  (void)state;
   for (uint64_t i = 0; i < 200000; i++) {
     ls_rng4_t w = ls_rng(1, 2, i);
     uint64_t bits = (uint64_t)w.v[0] << 32 | w.v[1];
@@ -122,14 +118,12 @@ static void test_agrees_with_strtod(void **state) {
 
 /* Digits that a float has no room for are kept. */
 static void test_keeps_its_digits(void **state) {
-  (void)state;
   double v = 0;
   assert_int_equal(ls_number_parse("1700000001.25", 13, &v), LS_NUMBER_OK);
   assert_true(v == 1700000001.25);
 }
 
 static void test_dates(void **state) {
-  (void)state;
   static const char *const dates[] = {"2000-01-03",           "1999-12-31",
                                       "2000-01-03T10:11",     "2000-01-03 10:11:12",
                                       "2000-01-03T10:11:12Z", "2000-01-03T10:11:12.345+01:00",
@@ -154,11 +148,5 @@ static void test_dates(void **state) {
     if (ls_number_is_date(not_dates[i], strlen(not_dates[i]))) fail_msg("'%s' is not a date", not_dates[i]);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_accepts),          cmocka_unit_test(test_refuses),
-      cmocka_unit_test(test_length_is_kept),   cmocka_unit_test(test_agrees_with_strtod),
-      cmocka_unit_test(test_keeps_its_digits), cmocka_unit_test(test_dates),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_accepts, test_refuses, test_length_is_kept, test_agrees_with_strtod,
+      test_keeps_its_digits, test_dates)

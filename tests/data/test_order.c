@@ -14,14 +14,12 @@ static void check_bijection(uint64_t seed, uint64_t epoch, uint64_t n) {
 }
 
 static void test_every_small_n(void **state) {
-  (void)state;
   for (uint64_t n = 1; n <= 600; n++)
     for (uint64_t epoch = 0; epoch < 3; epoch++)
       check_bijection(42, epoch, n);
 }
 
 static void test_larger_n(void **state) {
-  (void)state;
   static const uint64_t ns[] = {1023, 1024, 1025, 8000, 10000, 65535, 65536, 65537, 100003, 1000000};
   for (int i = 0; i < LS_COUNT(ns); i++)
     check_bijection(UINT64_MAX - (uint64_t)i, UINT64_MAX, ns[i]);
@@ -29,7 +27,6 @@ static void test_larger_n(void **state) {
 
 /* Too many to count: distinct images of a range, all in bounds, is what can be seen. */
 static void test_huge_n(void **state) {
-  (void)state;
   static const uint64_t ns[] = {UINT64_C(1) << 32, (UINT64_C(1) << 33) + 1, INT64_MAX};
   for (int k = 0; k < LS_COUNT(ns); k++) {
     uint64_t last = 0, high = 0;
@@ -45,7 +42,6 @@ static void test_huge_n(void **state) {
 }
 
 static void test_several_at_once(void **state) {
-  (void)state;
   static const uint64_t ns[] = {1, 2, 63, 64, 65, 1000, 65537, UINT64_C(1) << 40};
   for (int k = 0; k < LS_COUNT(ns); k++)
     for (int count = 0; count <= LS_ORDER_EACH_MAX; count += 7) {
@@ -63,7 +59,6 @@ static void test_several_at_once(void **state) {
 }
 
 static void test_epochs_and_seeds_differ(void **state) {
-  (void)state;
   enum { N = 1000 };
   int same_epoch = 0, same_seed = 0, fixed = 0, same_use = 0;
   ls_order_key_t split;
@@ -94,7 +89,6 @@ static double chi_square(uint64_t n, uint64_t index, uint64_t epochs) {
 }
 
 static void test_spreads_evenly(void **state) {
-  (void)state;
   static const uint64_t ns[] = {2, 3, 5, 10, 16, 64, 100, 257};
   for (int k = 0; k < LS_COUNT(ns); k++)
     for (uint64_t index = 0; index < ns[k]; index += ns[k] / 2 + (ns[k] < 3)) {
@@ -107,7 +101,6 @@ static void test_spreads_evenly(void **state) {
 
 /* All 6 permutations of 3 and all 24 of 4 come up, about equally often. */
 static void test_all_small_permutations(void **state) {
-  (void)state;
   int count[256] = {0}, kinds = 0;
   for (uint64_t e = 0; e < 2400; e++) {
     unsigned code = 0;
@@ -125,7 +118,6 @@ static void test_all_small_permutations(void **state) {
 
 /* Neighbours must not stay neighbours: mean distance of images of i and i + 1 is n / 3 for random ones. */
 static void test_neighbours_part(void **state) {
-  (void)state;
   enum { N = 10000 };
   double distance = 0;
   for (uint64_t i = 0; i + 1 < N; i++)
@@ -136,7 +128,6 @@ static void test_neighbours_part(void **state) {
 
 /* The order is part of what a checkpoint means: these values never change. */
 static void test_values_are_fixed(void **state) {
-  (void)state;
   static const uint64_t want[] = {6221, 8224, 4164, 1063};
   uint64_t got[4];
   for (uint64_t i = 0; i < 4; i++)
@@ -147,17 +138,6 @@ static void test_values_are_fixed(void **state) {
                (int)got[3]);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_small_n),
-      cmocka_unit_test(test_larger_n),
-      cmocka_unit_test(test_huge_n),
-      cmocka_unit_test(test_several_at_once),
-      cmocka_unit_test(test_epochs_and_seeds_differ),
-      cmocka_unit_test(test_spreads_evenly),
-      cmocka_unit_test(test_all_small_permutations),
-      cmocka_unit_test(test_neighbours_part),
-      cmocka_unit_test(test_values_are_fixed),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_every_small_n, test_larger_n, test_huge_n, test_several_at_once,
+      test_epochs_and_seeds_differ, test_spreads_evenly, test_all_small_permutations, test_neighbours_part,
+      test_values_are_fixed)

@@ -45,12 +45,10 @@ static const struct {
 };
 
 static void decodes_as_pillow_does(void **state) {
-  (void)state;
   ls_room_t room = {0};
   for (int i = 0; i < LS_COUNT(pictures); i++)
     for (int channels = 1; channels <= 3; channels += 2) {
-      said_t said;
-      said_open(&said);
+      said_clear();
       file_t f = read_picture(pictures[i].name);
       ls_picture_t p;
       if (ls_picture_decode(said.ctx, pictures[i].name, f.bytes, f.size, channels, &room, &p) != LS_OK)
@@ -60,13 +58,11 @@ static void decodes_as_pillow_does(void **state) {
       assert_int_equal(p.channels, channels);
       uint32_t want = channels == 1 ? pictures[i].grey : pictures[i].colour;
       if (sum_of(&p) != want) fail_msg("%s, %d channels: other bits", pictures[i].name, channels);
-      said_close(&said);
     }
   ls_free(room.bytes);
 }
 
 static void scales_as_pillow_does(void **state) {
-  (void)state;
   static const struct {
     int width, height;
     ls_scale_t scale;
@@ -107,7 +103,6 @@ static void scales_as_pillow_does(void **state) {
 
 /* What is cut out of a scaled picture has its bits, whatever is scaled: one side, both, none. */
 static void scales_parts_to_the_same_bits(void **state) {
-  (void)state;
   static const int sizes[][2] = {{14, 18}, {5, 7},   {48, 64}, {11, 37},
                                  {29, 9},  {29, 37}, {3, 100}, {400, 20}};
   file_t f = read_picture("colour.png");
@@ -137,7 +132,6 @@ static void scales_parts_to_the_same_bits(void **state) {
 }
 
 static void refuses_damaged_files(void **state) {
-  (void)state;
   static const struct {
     const char *name;
     size_t keep, flip; /* bytes that stay; one of them that is changed */
@@ -154,22 +148,16 @@ static void refuses_damaged_files(void **state) {
   };
   ls_room_t room = {0};
   for (int i = 0; i < LS_COUNT(rows); i++) {
-    said_t said;
-    said_open(&said);
+    said_clear();
     file_t f = read_picture(rows[i].name);
     f.bytes[rows[i].flip] ^= rows[i].flip > 0 ? 0x55 : 0;
     ls_picture_t p;
     assert_int_equal(ls_picture_decode(said.ctx, rows[i].name, f.bytes, rows[i].keep, 3, &room, &p),
                      LS_ERR_DATA);
     if (!strstr(said.messages, rows[i].said)) fail_msg("%s: %s", rows[i].name, said.messages);
-    said_close(&said);
   }
   ls_free(room.bytes);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(decodes_as_pillow_does), cmocka_unit_test(scales_as_pillow_does),
-      cmocka_unit_test(scales_parts_to_the_same_bits), cmocka_unit_test(refuses_damaged_files)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, decodes_as_pillow_does, scales_as_pillow_does, scales_parts_to_the_same_bits,
+      refuses_damaged_files)

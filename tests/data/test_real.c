@@ -5,8 +5,7 @@
 #include <math.h>
 
 static void digits_open(const char *features, const char *targets, int64_t rows) {
-  said_t said;
-  said_open(&said);
+  said_clear();
   ls_data_config_t config = {
       .kind = LS_DATA_IDX, .features = features, .targets = targets, .validation = 0.2, .normalize = true};
   ls_data_want_t want = {784, 10, true};
@@ -20,18 +19,15 @@ static void digits_open(const char *features, const char *targets, int64_t rows)
   assert_true(fabs(d->norm.mean[0] - (double)mean) < 0.5);
   assert_true(fabsf(1.0f / d->norm.scale[0] - spread) < 0.6f);
   ls_dataset_close(d);
-  said_close(&said);
 }
 
 #define DIGITS "examples/data/mnist-2000-"
 
 static void the_digits_of_the_repository(void **state) {
-  (void)state;
   digits_open(DIGITS "images-idx3-ubyte.gz", DIGITS "labels-idx1-ubyte.gz", 2000);
 }
 
 static void all_digits(void **state) {
-  (void)state;
   char features[600], targets[600];
   const char *dir = getenv("LOCKSTEP_DATA");
   if (!dir) dir = "../shared/data";
@@ -42,15 +38,12 @@ static void all_digits(void **state) {
 }
 
 static void test_sp500(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = {
       .kind = LS_DATA_CSV, .path = "examples/data/sp500-2000.csv.gz", .target = NAMES("close")};
   ls_data_want_t want = {5, 1, false};
   ls_dataset_t *d;
   if (ls_dataset_open(said.ctx, &config, NULL, &want, 42, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
-  assert_said(&said, "column 'date' holds dates and is left out");
+  assert_said("column 'date' holds dates and is left out");
   assert_int_equal(d->rows, 5105);
   static const float first[] = {1469.25f, 1478.0f, 1438.359985f, 1455.219971f, 931800000.0f};
   assert_memory_equal(d->features, first, sizeof first);
@@ -58,12 +51,7 @@ static void test_sp500(void **state) {
   ls_dataset_close(d);
   config.target = (ls_strings_t)NAMES("clsoe");
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 42, NULL, &d), LS_ERR_DATA);
-  assert_said(&said, "sp500-2000.csv.gz:1:1: there is no column 'clsoe'; did you mean 'close'?");
-  said_close(&said);
+  assert_said("sp500-2000.csv.gz:1:1: there is no column 'clsoe'; did you mean 'close'?");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_digits_of_the_repository),
-                                     cmocka_unit_test(all_digits), cmocka_unit_test(test_sp500)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, the_digits_of_the_repository, all_digits, test_sp500)

@@ -50,9 +50,6 @@ static void assert_same(const ls_dataset_t *a, const ls_dataset_t *b) {
 }
 
 static void the_same_samples_for_all(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *read = open_table(said.ctx), *mine = open_table(said.ctx), *other;
   int fd;
   assert_int_equal(ls_dataset_share(said.ctx, mine, &fd), LS_OK);
@@ -72,14 +69,10 @@ static void the_same_samples_for_all(void **state) {
   assert_same(other, read);
   ls_dataset_close(other);
   ls_dataset_close(read);
-  files_remove();
-  said_close(&said);
 }
 
 /* In a process of its own, with a limit on files: the samples stay where they are, and that is said. */
 static int limited(void) {
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = open_table(said.ctx);
   struct rlimit limit;
   getrlimit(RLIMIT_FSIZE, &limit);
@@ -91,40 +84,30 @@ static int limited(void) {
   if (d->mapping || d->features != before) return 3;
   if (!strstr(said.messages, "reads the samples for itself and keeps a copy")) return 4;
   ls_dataset_close(d);
-  said_close(&said);
   return 0;
 }
 
 static void without_shared_memory_every_rank_has_its_own(void **state) {
-  (void)state;
   pid_t child = fork();
   if (child == 0) _exit(limited());
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 0);
-  files_remove();
 }
 
 static void what_is_no_dataset_is_refused(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   char block[8192] = {0};
   ls_dataset_t *d;
   assert_int_equal(ls_dataset_map(said.ctx, file_make("large", block, sizeof block), &d), LS_ERR_DATA);
-  assert_said(&said, "these are no shared samples");
+  assert_said("these are no shared samples");
   assert_int_equal(ls_dataset_map(said.ctx, file_make("short", block, 7), &d), LS_ERR_IO);
   assert_int_equal(ls_dataset_map(said.ctx, "/nowhere", &d), LS_ERR_IO);
-  assert_said(&said, "/nowhere: no shared samples: No such file");
-  files_remove();
-  said_close(&said);
+  assert_said("/nowhere: no shared samples: No such file");
 }
 
 static ls_status_t share_and_map(ls_ctx_t *ctx, void *arg) {
   (void)arg;
-  said_t said;
-  said_open(&said);
   ls_dataset_t *d = open_table(said.ctx), *other = NULL;
   int fd;
   assert_int_equal(ls_dataset_share(said.ctx, d, &fd), LS_OK);
@@ -132,24 +115,17 @@ static ls_status_t share_and_map(ls_ctx_t *ctx, void *arg) {
   close(fd);
   ls_dataset_close(other);
   ls_dataset_close(d);
-  said_close(&said);
   return status;
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
-  each_alloc_fails(&said, share_and_map, NULL);
-  files_remove();
-  said_close(&said);
+  each_alloc_fails(share_and_map, NULL);
 }
 
-int main(void) {
+static int with_signal_ignored(void **state) {
   signal(SIGXFSZ, SIG_IGN);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_same_samples_for_all),
-                                     cmocka_unit_test(without_shared_memory_every_rank_has_its_own),
-                                     cmocka_unit_test(what_is_no_dataset_is_refused),
-                                     cmocka_unit_test(every_allocation_may_fail)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return said_open(state);
 }
+
+TESTS(with_signal_ignored, said_close, the_same_samples_for_all, without_shared_memory_every_rank_has_its_own,
+      what_is_no_dataset_is_refused, every_allocation_may_fail)

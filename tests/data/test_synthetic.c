@@ -22,9 +22,6 @@ static double mean_product(const ls_matrix_t *x, int a, int b) {
 }
 
 static void test_correlations(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = config_of(10000, 0.1);
   ls_matrix_t x, y;
   make(said.ctx, &config, 50, 3, false, &x, &y);
@@ -44,13 +41,9 @@ static void test_correlations(void **state) {
   }
   ls_matrix_release(&x);
   ls_matrix_release(&y);
-  said_close(&said);
 }
 
 static void test_sample_is_pure(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t small = config_of(17, 0.5), large = config_of(400, 0.5);
   ls_matrix_t x, y, xl, yl;
   make(said.ctx, &small, 33, 5, false, &x, &y);
@@ -66,14 +59,10 @@ static void test_sample_is_pure(void **state) {
   ls_matrix_release(&y);
   ls_matrix_release(&xl);
   ls_matrix_release(&yl);
-  said_close(&said);
 }
 
 /* The noise is what was asked for: targets with and without it differ by its deviation. */
 static void test_noise(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t quiet = config_of(5000, 0.0), loud = config_of(5000, 0.25);
   ls_matrix_t x, y, xn, yn;
   make(said.ctx, &quiet, 20, 2, false, &x, &y);
@@ -90,13 +79,9 @@ static void test_noise(void **state) {
   ls_matrix_release(&y);
   ls_matrix_release(&xn);
   ls_matrix_release(&yn);
-  said_close(&said);
 }
 
 static void test_classes_and_widths(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = config_of(4000, 0.0);
   ls_matrix_t x, y, xr, yr;
   make(said.ctx, &config, 12, 4, true, &x, &y);
@@ -125,12 +110,10 @@ static void test_classes_and_widths(void **state) {
   assert_int_equal(y.cols, 7);
   ls_matrix_release(&x);
   ls_matrix_release(&y);
-  said_close(&said);
 }
 
 /* Tokens had classes alone: a plan, which times them, refused networks of tokens with mse that train takes. */
 static void tokens_have_targets_of_every_loss(void **state) {
-  (void)state;
   enum { ROWS = 20, PLACES = 4, IDS = 10, OUTPUTS = 6 };
   static const ls_data_want_t wants[] = {
       {.inputs = PLACES, .outputs = OUTPUTS},
@@ -139,8 +122,6 @@ static void tokens_have_targets_of_every_loss(void **state) {
       {.inputs = PLACES, .outputs = IDS, .classes = true, .positions = PLACES},
       {.inputs = PLACES, .outputs = IDS, .classes = true, .positions = 2},
   };
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = config_of(ROWS, 0);
   for (int w = 0; w < LS_COUNT(wants); w++) {
     ls_data_want_t want = wants[w];
@@ -165,7 +146,6 @@ static void tokens_have_targets_of_every_loss(void **state) {
     ls_matrix_release(&x);
     ls_matrix_release(&y);
   }
-  said_close(&said);
 }
 
 static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
@@ -181,20 +161,9 @@ static ls_status_t attempt(ls_ctx_t *ctx, void *arg) {
 }
 
 static void test_memory(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   for (int way = 0; way < 3; way++)
-    each_alloc_fails(&said, attempt, &way);
-  said_close(&said);
+    each_alloc_fails(attempt, &way);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_correlations),
-                                     cmocka_unit_test(test_sample_is_pure),
-                                     cmocka_unit_test(test_noise),
-                                     cmocka_unit_test(test_classes_and_widths),
-                                     cmocka_unit_test(tokens_have_targets_of_every_loss),
-                                     cmocka_unit_test(test_memory)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, test_correlations, test_sample_is_pure, test_noise, test_classes_and_widths,
+      tokens_have_targets_of_every_loss, test_memory)

@@ -24,8 +24,8 @@ static void write_token(void *user, int32_t token) {
   fwrite(text, 1, bytes, w->back);
 }
 
-static void check_text(said_t *said, ls_tokenizer_t *t, const char *name, const json_t *text,
-                       const char *want, const json_t *back) {
+static void check_text(ls_tokenizer_t *t, const char *name, const json_t *text, const char *want,
+                       const json_t *back) {
   char *tokens = NULL, *given_back = NULL;
   size_t tokens_size, back_size;
   written_t w = {open_memstream(&tokens, &tokens_size), t, 0, open_memstream(&given_back, &back_size)};
@@ -33,9 +33,9 @@ static void check_text(said_t *said, ls_tokenizer_t *t, const char *name, const 
       ls_tokenizer_encode(t, "text", json_string_value(text), json_string_length(text), write_token, &w);
   fclose(w.to);
   fclose(w.back);
-  bool left_out = status != LS_OK && strstr(said->messages, NO_NFC);
+  bool left_out = status != LS_OK && strstr(said.messages, NO_NFC);
   if (left_out) print_message("%s: not compared, because this build has no utf8proc\n", name);
-  if (status != LS_OK && !left_out) fail_msg("%s: %s", name, said->messages);
+  if (status != LS_OK && !left_out) fail_msg("%s: %s", name, said.messages);
   if (!left_out && strcmp(tokens, want) != 0) fail_msg("%s: the tokens\n%s\nare not\n%s", name, tokens, want);
   const char *wanted_back = json_string_value(back ? back : text);
   if (!left_out && (back || ls_tokenizer_keeps(t)) && strcmp(given_back, wanted_back) != 0)
@@ -57,7 +57,6 @@ static char *json_of(json_t *one, json_t *models) {
 }
 
 static void tokens_are_those_of_the_reference(void **state) {
-  (void)state;
   json_t *root = json_load_file(REFERENCE, 0, NULL);
   json_t *cases = json_object_get(root, "cases"), *texts_of = json_object_get(root, "texts_of");
   assert_true(json_array_size(cases) >= 60);
@@ -67,24 +66,19 @@ static void tokens_are_those_of_the_reference(void **state) {
     char *json = json_of(one, json_object_get(root, "models"));
     json_t *own = json_object_get(texts_of, json_string_value(json_object_get(one, "model")));
     json_t *texts = own ? own : json_object_get(root, "texts");
-    said_t said;
-    said_open(&said);
+    said_clear();
     ls_tokenizer_t *t = NULL;
     if (ls_tokenizer_parse(said.ctx, name, json, strlen(json), &t) != LS_OK && !strstr(said.messages, NO_NFC))
       fail_msg("%s", said.messages);
     if (!t) print_message("%s: left out, because this build has no utf8proc\n", name);
     for (size_t k = 0; t && k < json_array_size(texts); k++)
-      check_text(&said, t, name, json_array_get(texts, k),
+      check_text(t, name, json_array_get(texts, k),
                  json_string_value(json_array_get(json_object_get(one, "tokens"), k)),
                  json_array_get(back, k));
     ls_tokenizer_close(t);
-    said_close(&said);
     free(json);
   }
   json_decref(root);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(tokens_are_those_of_the_reference)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, tokens_are_those_of_the_reference)

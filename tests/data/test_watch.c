@@ -54,7 +54,7 @@ static const ls_data_want_t text_want = {.inputs = CONTEXT,
                                          .positions = CONTEXT,
                                          .whole = true};
 
-static ls_dataset_t *open_data(said_t *said, bool of_text) {
+static ls_dataset_t *open_data(bool of_text) {
   const ls_data_config_t config =
       of_text ? (ls_data_config_t){.kind = LS_DATA_TEXT,
                                    .path = text,
@@ -63,13 +63,13 @@ static ls_dataset_t *open_data(said_t *said, bool of_text) {
               : (ls_data_config_t){
                     .kind = LS_DATA_NPY, .features = features, .targets = targets, .mapped = LS_MAPPED_TRUE};
   ls_dataset_t *d = NULL;
-  if (ls_dataset_open(said->ctx, &config, NULL, of_text ? &text_want : &rows_want, 3, NULL, &d) != LS_OK)
-    fail_msg("%s", said->messages);
+  if (ls_dataset_open(said.ctx, &config, NULL, of_text ? &text_want : &rows_want, 3, NULL, &d) != LS_OK)
+    fail_msg("%s", said.messages);
   return d;
 }
 
 /* A batch by some threads; 0: without a filler. */
-static ls_status_t fill(said_t *said, const ls_dataset_t *d, int threads) {
+static ls_status_t fill(const ls_dataset_t *d, int threads) {
   static int32_t x[BATCH * CONTEXT], target[BATCH * CONTEXT];
   static float weight[BATCH];
   ls_step_params_t step;
@@ -84,72 +84,59 @@ static ls_status_t fill(said_t *said, const ls_dataset_t *d, int threads) {
   const ls_batch_t to = {x, target, weight, &step, NULL};
   if (threads == 0) return ls_batch_fill(d, &spec, 0, &to);
   ls_filler_t *filler;
-  assert_int_equal(ls_filler_create(said->ctx, d, threads, &filler), LS_OK);
+  assert_int_equal(ls_filler_create(said.ctx, d, threads, &filler), LS_OK);
   ls_status_t status = ls_filler_fill(filler, &spec, 0, &to);
   ls_filler_destroy(filler);
   return status;
 }
 
-static int times_said(const said_t *said, const char *part) {
+static int times_said(const char *part) {
   int times = 0;
-  for (const char *at = said->messages; (at = strstr(at, part)); at++)
+  for (const char *at = said.messages; (at = strstr(at, part)); at++)
     times++;
   return times;
 }
 
 /* Found by a run that SIGBUS ended without a word. */
 static void a_file_that_became_shorter_is_an_error(void **state) {
-  (void)state;
   for (int of_text = 0; of_text < 2; of_text++)
     for (int threads = 0; threads < 4; threads += 3) {
-      said_t said, other;
-      said_open(&said);
-      said_open(&other);
+      said_clear();
       make();
-      ls_dataset_t *d = open_data(&said, of_text);
-      assert_int_equal(fill(&said, d, threads), LS_OK);
+      ls_dataset_t *d = open_data(of_text);
+      assert_int_equal(fill(d, threads), LS_OK);
       assert_int_equal(truncate(of_text ? text : features, 5), 0);
-      ls_dataset_t *whole = open_data(&other, !of_text);
-      assert_int_equal(fill(&said, d, threads), LS_ERR_IO);
+      ls_dataset_t *whole = open_data(!of_text);
+      assert_int_equal(fill(d, threads), LS_ERR_IO);
       assert_true(faults > 0);
-      assert_said(&said, of_text ? "/text.txt: became shorter while it was read, from 12128 to 5 bytes; "
-                                 : "/x.npy: became shorter while it was read, from 12128 to 5 bytes; ");
-      assert_int_equal(times_said(&said, "became shorter"), 1);
-      assert_int_equal(fill(&said, d, threads), LS_ERR_IO); /* for good */
-      assert_int_equal(fill(&other, whole, threads), LS_OK);
-      assert_string_equal(other.messages, "");
+      assert_said(of_text ? "/text.txt: became shorter while it was read, from 12128 to 5 bytes; "
+                          : "/x.npy: became shorter while it was read, from 12128 to 5 bytes; ");
+      assert_int_equal(times_said("became shorter"), 1);
+      assert_int_equal(fill(d, threads), LS_ERR_IO); /* for good */
+      said_clear();
+      assert_int_equal(fill(whole, threads), LS_OK);
+      assert_string_equal(said.messages, "");
       ls_dataset_close(whole);
       ls_dataset_close(d);
-      said_close(&said);
-      said_close(&other);
       files_remove();
     }
 }
 
 /* By the time of the report it is as long as before: somebody wrote it again. */
 static void a_file_that_was_written_again_is_an_error(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   make();
-  ls_dataset_t *d = open_data(&said, false);
+  ls_dataset_t *d = open_data(false);
   char hex[LS_DATASET_HASH_BYTES];
   assert_int_equal(truncate(features, 0), 0);
   ls_dataset_hash(d, 0, d->rows, hex);
   assert_int_equal(truncate(features, 128 + ROWS * COLS), 0);
-  assert_int_equal(fill(&said, d, 0), LS_ERR_IO);
+  assert_int_equal(fill(d, 0), LS_ERR_IO);
   assert_said(
-      &said,
       "/x.npy: a part of it could not be read any more: it became shorter for a while, or its storage");
   ls_dataset_close(d);
-  said_close(&said);
-  files_remove();
 }
 
 static void other_faults_stay_the_programs(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   make();
   ls_view_t view;
   assert_int_equal(ls_view_open(said.ctx, text, true, &view), LS_OK);
@@ -166,23 +153,16 @@ static void other_faults_stay_the_programs(void **state) {
   ls_view_close(&view);
   assert_false(ls_data_fault(at));
   assert_int_equal(ls_watch_check(view.mapped), LS_OK); /* nobody reads it any more */
-  said_close(&said);
-  files_remove();
 }
 
 static void another_dataset_of_the_same_context_goes_on(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   make();
-  ls_dataset_t *cut = open_data(&said, true), *whole = open_data(&said, false);
+  ls_dataset_t *cut = open_data(true), *whole = open_data(false);
   assert_int_equal(truncate(text, 5), 0);
-  assert_int_equal(fill(&said, cut, 0), LS_ERR_IO);
-  assert_int_equal(fill(&said, whole, 0), LS_OK);
+  assert_int_equal(fill(cut, 0), LS_ERR_IO);
+  assert_int_equal(fill(whole, 0), LS_OK);
   ls_dataset_close(whole);
   ls_dataset_close(cut);
-  said_close(&said);
-  files_remove();
 }
 
 typedef struct {
@@ -200,7 +180,6 @@ static void cut_by_a_warning(void *user, ls_log_level_t level, const char *messa
 /* The first of two token files has a header of which the reader warns, when both are mapped. The second one is cut then: its
  * zeros are fine tokens, and an odd number of bytes is what its reader complains of. */
 static void a_file_that_is_cut_while_it_is_opened_is_an_error(void **state) {
-  (void)state;
   enum { BYTES = 12000 };
   static char tokens[BYTES];
   const int32_t header[] = {20240520, 9};
@@ -229,11 +208,6 @@ static void a_file_that_is_cut_while_it_is_opened_is_an_error(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(another_dataset_of_the_same_context_goes_on),
-                                     cmocka_unit_test(a_file_that_is_cut_while_it_is_opened_is_an_error),
-                                     cmocka_unit_test(a_file_that_became_shorter_is_an_error),
-                                     cmocka_unit_test(a_file_that_was_written_again_is_an_error),
-                                     cmocka_unit_test(other_faults_stay_the_programs)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, another_dataset_of_the_same_context_goes_on,
+      a_file_that_is_cut_while_it_is_opened_is_an_error, a_file_that_became_shorter_is_an_error,
+      a_file_that_was_written_again_is_an_error, other_faults_stay_the_programs)

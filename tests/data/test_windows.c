@@ -15,11 +15,11 @@ static const char *series(const char *name, int first, int rows) {
 
 static const ls_data_want_t want = {.inputs = 6, .outputs = 1};
 
-static ls_dataset_t *open_windows(said_t *said, ls_data_config_t config) {
+static ls_dataset_t *open_windows(ls_data_config_t config) {
   ls_dataset_t *d = NULL;
   config.kind = LS_DATA_CSV;
   config.target = (ls_strings_t)NAMES("b");
-  if (ls_dataset_open(said->ctx, &config, NULL, &want, 7, NULL, &d) != LS_OK) fail_msg("%s", said->messages);
+  if (ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d) != LS_OK) fail_msg("%s", said.messages);
   return d;
 }
 
@@ -36,12 +36,9 @@ static void assert_window(const ls_dataset_t *d, ls_part_t part, int64_t index, 
 }
 
 static void samples_are_windows_and_the_last_ones_are_held_out(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const ls_data_config_t config = {
       .path = series("a.csv", 0, 12), .window = 3, .horizon = 2, .stride = 2, .validation = 0.5};
-  ls_dataset_t *d = open_windows(&said, config);
+  ls_dataset_t *d = open_windows(config);
   /* Targets at rows 4, 6, 8, 10. */
   assert_int_equal(d->rows, 4);
   assert_int_equal(d->train_count, 2);
@@ -56,30 +53,22 @@ static void samples_are_windows_and_the_last_ones_are_held_out(void **state) {
   assert_int_equal(ls_dataset_split(said.ctx, 0.25, d), LS_OK);
   assert_window(d, LS_PART_TRAIN, 2, 4, 8);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 static void windows_end_with_their_file(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const ls_data_config_t config = {
       .path = series("a.csv", 0, 6), .validation_path = series("b.csv", 10, 5), .window = 3, .horizon = 1};
-  ls_dataset_t *d = open_windows(&said, config);
+  ls_dataset_t *d = open_windows(config);
   assert_int_equal(d->train_count, 3);
   assert_int_equal(d->validation_count, 2);
   assert_window(d, LS_PART_TRAIN, 2, 2, 5);
   assert_window(d, LS_PART_VALIDATION, 0, 10, 13);
   assert_window(d, LS_PART_VALIDATION, 1, 11, 14);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* dates_that_do_not_ascend: rows that are not in the order of time make no windows over time, and nobody said so. */
 static void dates_that_do_not_ascend(void **state) {
-  (void)state;
   static const struct {
     const char *text, *expect;
   } cases[] = {
@@ -104,28 +93,23 @@ static void dates_that_do_not_ascend(void **state) {
       {"a,b\n4,2\n3,2\n2,2\n1,2\n", NULL},
   };
   for (int i = 0; i < LS_COUNT(cases); i++) {
-    said_t said;
-    said_open(&said);
+    said_clear();
     const ls_data_config_t config = {.path = file_make("a.csv", cases[i].text, strlen(cases[i].text)),
                                      .columns = NAMES("a", "b"),
                                      .window = 3,
                                      .horizon = 1};
-    ls_dataset_t *d = open_windows(&said, config);
+    ls_dataset_t *d = open_windows(config);
     if (cases[i].expect)
-      assert_said(&said, cases[i].expect);
+      assert_said(cases[i].expect);
     else if (strstr(said.messages, "earlier"))
       fail_msg("%s: %s", cases[i].text, said.messages);
     ls_dataset_close(d);
     files_remove();
-    said_close(&said);
   }
 }
 
 /* With horizon 0 a target is no feature: it would be the answer. */
 static void horizon_0_keeps_the_target_out(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const ls_data_want_t one = {.inputs = 3, .outputs = 1};
   ls_data_config_t config = {
       .kind = LS_DATA_CSV, .path = series("a.csv", 0, 6), .target = NAMES("b"), .window = 3};
@@ -135,22 +119,17 @@ static void horizon_0_keeps_the_target_out(void **state) {
   assert_int_equal(d->rows, 4);
   assert_true(((const float *)d->targets)[ls_dataset_row(d, LS_PART_TRAIN, 3)] == 105);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* Two training windows touch rows 0 to 6: the mean of a is 3, its variance 4. Every position has the same. */
 static void means_are_those_of_the_rows_that_training_sees(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   const ls_data_config_t config = {.path = series("a.csv", 0, 12),
                                    .window = 3,
                                    .horizon = 2,
                                    .stride = 2,
                                    .validation = 0.5,
                                    .normalize = true};
-  ls_dataset_t *d = open_windows(&said, config);
+  ls_dataset_t *d = open_windows(config);
   assert_int_equal(d->norm.inputs, 6);
   for (int i = 0; i < 6; i++) {
     assert_true(d->norm.mean[i] == (i % 2 ? 103 : 3));
@@ -172,31 +151,23 @@ static void means_are_those_of_the_rows_that_training_sees(void **state) {
   assert_true(x[0] == 0);
   ls_dataset_close(again);
   ls_dataset_close(d);
-  files_remove();
-  said_close(&said);
 }
 
 /* Of 12 rows, windows of 3 rows, a target 1 row behind and a stride of 5 leave out the last 3: rows 0 to 8 have the mean 4. */
 static void rows_behind_the_last_window_are_not_measured(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = {
       .path = series("a.csv", 0, 12), .window = 3, .horizon = 1, .stride = 5, .normalize = true};
   for (int files = 0; files < 2; files++) {
     if (files) config.validation_path = series("b.csv", 20, 9);
-    ls_dataset_t *d = open_windows(&said, config);
+    ls_dataset_t *d = open_windows(config);
     assert_int_equal(d->train_count, 2);
     assert_true(d->norm.mean[0] == 4 && d->norm.mean[1] == 104);
     assert_true(d->norm.target_mean[0] == 104);
     ls_dataset_close(d);
   }
-  files_remove();
-  said_close(&said);
 }
 
 static void refusals(void **state) {
-  (void)state;
   static const struct {
     ls_data_config_t config;
     int rows;
@@ -216,47 +187,29 @@ static void refusals(void **state) {
       {{.stride = 2, .horizon = 1}, 6, LS_ERR_CONFIG, "data.stride goes with data.window"},
       {{.horizon = 2}, 6, LS_ERR_CONFIG, "data.horizon goes with data.window"},
   };
-  said_t said;
-  said_open(&said);
   for (int i = 0; i < LS_COUNT(cases); i++) {
     ls_dataset_t *d = NULL;
     ls_data_config_t config = cases[i].config;
     config.kind = LS_DATA_CSV;
     config.target = (ls_strings_t)NAMES("b");
     config.path = series("a.csv", 0, cases[i].rows);
-    said_clear(&said);
+    said_clear();
     assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), cases[i].status);
-    assert_said(&said, cases[i].why);
+    assert_said(cases[i].why);
   }
-  files_remove();
-  said_close(&said);
 }
 
 static void allocation_failures(void **state) {
-  (void)state;
-  said_t said;
-  said_open(&said);
   ls_data_config_t config = {.kind = LS_DATA_CSV,
                              .path = series("a.csv", 0, 6),
                              .target = NAMES("b"),
                              .window = 3,
                              .horizon = 1,
                              .normalize = true};
-  each_alloc_fails(&said, dataset_attempt, &(dataset_attempt_t){&config, &want});
-  files_remove();
-  said_close(&said);
+  each_alloc_fails(dataset_attempt, &(dataset_attempt_t){&config, &want});
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(samples_are_windows_and_the_last_ones_are_held_out),
-      cmocka_unit_test(dates_that_do_not_ascend),
-      cmocka_unit_test(windows_end_with_their_file),
-      cmocka_unit_test(horizon_0_keeps_the_target_out),
-      cmocka_unit_test(means_are_those_of_the_rows_that_training_sees),
-      cmocka_unit_test(rows_behind_the_last_window_are_not_measured),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(said_open, said_close, samples_are_windows_and_the_last_ones_are_held_out, dates_that_do_not_ascend,
+      windows_end_with_their_file, horizon_0_keeps_the_target_out,
+      means_are_those_of_the_rows_that_training_sees, rows_behind_the_last_window_are_not_measured, refusals,
+      allocation_failures)

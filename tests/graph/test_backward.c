@@ -240,24 +240,8 @@ static void test_seed_must_be_a_scalar(void **state) {
   expect_refusal(state, LS_ERR_SHAPE, "the seed p is f32 (2, 3), must be f32 (1)");
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(test_used_three_times_is_summed),
-      TEST(test_two_parameters_never_share_a_gradient),
-      TEST(test_a_view_is_no_gradient),
-      TEST(test_casts_go_back),
-      TEST(test_pruning),
-      TEST(test_linear_order),
-      TEST(test_loss_without_parameters),
-      TEST(test_loss_is_a_parameter),
-      TEST(test_loss_must_be_a_scalar),
-      TEST(test_op_without_gradient),
-      TEST(test_gradient_through_probabilities),
-      TEST(test_twice),
-      TEST(test_seed_scales_gradients),
-      TEST(test_seed_is_not_taken_for_a_gradient),
-      TEST(test_seed_must_be_a_scalar),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_used_three_times_is_summed, test_two_parameters_never_share_a_gradient,
+      test_a_view_is_no_gradient, test_casts_go_back, test_pruning, test_linear_order,
+      test_loss_without_parameters, test_loss_is_a_parameter, test_loss_must_be_a_scalar,
+      test_op_without_gradient, test_gradient_through_probabilities, test_twice, test_seed_scales_gradients,
+      test_seed_is_not_taken_for_a_gradient, test_seed_must_be_a_scalar)

@@ -66,7 +66,6 @@ static double loss_of(const setup_t *s) {
 }
 
 static void gradients_go_through_the_statistics(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   for (int ranks = 0; ranks < 2; ranks++) {
     setup_t s;
@@ -93,7 +92,4 @@ static void gradients_go_through_the_statistics(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_go_through_the_statistics)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, gradients_go_through_the_statistics)

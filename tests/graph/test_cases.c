@@ -13,7 +13,6 @@ static void check_op(const ls_op_t *op) {
 }
 
 static void every_op_has_cases(void **state) {
-  (void)state;
   for (int k = 0; ls_ops[k]; k++)
     check_op(ls_ops[k]);
   for (int k = 0; ls_optim_ops[k]; k++)
@@ -28,16 +27,9 @@ static bool is_op(const char *name) {
 }
 
 static void every_row_is_an_ops(void **state) {
-  (void)state;
   for (int file = 0; case_files[file]; file++)
     for (const op_cases_t *row = case_files[file]; row->op; row++)
       if (!is_op(row->op)) fail_msg("there is no op '%s'", row->op);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_op_has_cases),
-      cmocka_unit_test(every_row_is_an_ops),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, every_op_has_cases, every_row_is_an_ops)

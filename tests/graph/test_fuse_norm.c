@@ -169,17 +169,7 @@ static void test_logits_that_others_read_stay(void **state) {
   assert_int_equal(count_ops(g, &ls_op_resize_rows), 0);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(test_norms_take_in_what_is_behind_them),
-      TEST(test_no_norm_is_fused_without_leave),
-      TEST(test_fused_norms_keep_the_bits),
-      TEST(test_the_gradients_of_a_value_and_of_its_mean_are_one_op),
-      TEST(test_fused_scales_keep_the_bits),
-      TEST(test_rows_of_logits_are_whole),
-      TEST(test_whole_rows_of_logits_keep_the_bits),
-      TEST(test_logits_that_others_read_stay),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_norms_take_in_what_is_behind_them, test_no_norm_is_fused_without_leave,
+      test_fused_norms_keep_the_bits, test_the_gradients_of_a_value_and_of_its_mean_are_one_op,
+      test_fused_scales_keep_the_bits, test_rows_of_logits_are_whole, test_whole_rows_of_logits_keep_the_bits,
+      test_logits_that_others_read_stay)

@@ -68,7 +68,6 @@ static void test_flops(void **state) {
 }
 
 static void test_bytes(void **state) {
-  (void)state;
   ls_shape_t x = LS_SHAPE(LS_F32, 3, 5);
   assert_int_equal(ls_op_bytes(&ls_op_relu, NULL, &x, &x), 2 * 60);
   assert_int_equal(ls_op_bytes(&ls_op_accumulate, NULL, &x, &x), 3 * 60); /* reads and writes acc */
@@ -76,7 +75,6 @@ static void test_bytes(void **state) {
 }
 
 static void test_table(void **state) {
-  (void)state;
   assert_ptr_equal(ls_op_find("linear_dwb"), &ls_op_linear_dwb);
   assert_null(ls_op_find("linea"));
   for (int i = 0; ls_ops[i]; i++) {
@@ -276,24 +274,8 @@ static void test_every_allocation_fails_once(void **state) {
   assert_true(n > 4);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(test_names_roles_and_shapes),
-      TEST(test_flops),
-      TEST(test_bytes),
-      TEST(test_table),
-      TEST(test_reshape_is_a_view),
-      TEST(test_shape_error_names_place_op_and_shapes),
-      TEST(test_two_tensors_of_one_name),
-      TEST(test_wrong_input_count),
-      TEST(test_input_of_no_graph),
-      TEST(test_sizes_that_overflow),
-      TEST(test_empty_dimension),
-      TEST(test_product_of_outputs_that_overflows),
-      TEST(test_every_rule_refuses),
-      TEST(test_text),
-      TEST(test_every_allocation_fails_once),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_names_roles_and_shapes, test_flops, test_bytes, test_table,
+      test_reshape_is_a_view, test_shape_error_names_place_op_and_shapes, test_two_tensors_of_one_name,
+      test_wrong_input_count, test_input_of_no_graph, test_sizes_that_overflow, test_empty_dimension,
+      test_product_of_outputs_that_overflows, test_every_rule_refuses, test_text,
+      test_every_allocation_fails_once)

@@ -31,7 +31,6 @@ static void assert_moments(double std) {
 }
 
 static void test_constants(void **state) {
-  (void)state;
   fill(LS_INIT_ZEROS, 0, 1, 0, values);
   fill(LS_INIT_ONES, 0, 1, 0, again);
   for (int k = 0; k < COUNT; k++)
@@ -48,7 +47,6 @@ static void assert_normal(double std) {
 }
 
 static void test_kaiming(void **state) {
-  (void)state;
   fill(LS_INIT_KAIMING, 0, 42, 3, values);
   assert_normal(sqrt(2.0 / INPUTS)); /* He et al. 2015, equation 10 */
   fill(LS_INIT_KAIMING, 1, 42, 3, values);
@@ -56,7 +54,6 @@ static void test_kaiming(void **state) {
 }
 
 static void test_normal(void **state) {
-  (void)state;
   fill(LS_INIT_NORMAL, 0.5, 42, 3, values);
   assert_normal(0.5);
 }
@@ -71,7 +68,6 @@ static void assert_uniform(double bound) {
 }
 
 static void test_uniform(void **state) {
-  (void)state;
   fill(LS_INIT_XAVIER, 0, 42, 3, values);
   assert_uniform(sqrt(6.0 / (INPUTS + OUTPUTS))); /* Glorot and Bengio 2010, equation 16 */
   fill(LS_INIT_UNIFORM, 0.25, 42, 3, values);
@@ -79,7 +75,6 @@ static void test_uniform(void **state) {
 }
 
 static void test_pure(void **state) {
-  (void)state;
   ls_init_kind_t kinds[] = {LS_INIT_NORMAL, LS_INIT_KAIMING, LS_INIT_XAVIER};
   for (int i = 0; i < LS_COUNT(kinds); i++) {
     fill(kinds[i], 0, 42, 3, values);
@@ -94,7 +89,6 @@ static void test_pure(void **state) {
 
 /* A smaller parameter gets the front of a larger one's numbers: an element depends on its index alone. */
 static void test_element_depends_on_its_index(void **state) {
-  (void)state;
   ls_init_t init = {LS_INIT_NORMAL, 1};
   float few[7];
   ls_init_fill(&init, &LS_SHAPE(LS_F32, 7), 42, 3, 0, 7, few);
@@ -104,7 +98,6 @@ static void test_element_depends_on_its_index(void **state) {
 
 /* Pinned: checkpoints and ranks rely on the very numbers. Element k is number k % 4 of counter k / 4. */
 static void test_counters(void **state) {
-  (void)state;
   float four[4];
   fill(LS_INIT_NORMAL, 1, 42, 3, values);
   for (int k = 0; k < COUNT; k += 997) {
@@ -119,12 +112,5 @@ static void test_counters(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_constants), cmocka_unit_test(test_kaiming),
-      cmocka_unit_test(test_normal),    cmocka_unit_test(test_uniform),
-      cmocka_unit_test(test_pure),      cmocka_unit_test(test_element_depends_on_its_index),
-      cmocka_unit_test(test_counters),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_constants, test_kaiming, test_normal, test_uniform, test_pure,
+      test_element_depends_on_its_index, test_counters)

@@ -74,7 +74,6 @@ static void trial_free(trial_t *t) {
 static const ls_op_t *const ops[] = {&ls_op_linear_int8, &ls_op_conv2d_int8, &ls_op_conv2d_int8_norm};
 
 static void every_kind_gives_the_rows_bits(void **state) {
-  (void)state;
   const ls_simd_int8_t *list[LS_SIMD_MAX + 1];
   const int count = kinds(list);
   for (int k = 0; k < 3 * count; k++) {
@@ -94,7 +93,6 @@ static void every_kind_gives_the_rows_bits(void **state) {
 }
 
 static void weights_are_kept_for_an_epoch(void **state) {
-  (void)state;
   const uint32_t weights = 1 << 1;
   bed_t bed = bed_open(2);
   for (int o = 0; o < LS_COUNT(ops); o++) {
@@ -120,7 +118,6 @@ static void weights_are_kept_for_an_epoch(void **state) {
 
 /* 127 / 1e-38 is infinite, and infinity and NaN were made integers, which is undefined. */
 static void weights_that_have_no_scale_make_small_integers(void **state) {
-  (void)state;
   const float rows[][3] = {{1e-38f, -1e-38f, 0}, {1e-45f, 0, 0}, {NAN, 1, -1}, {INFINITY, 1, 0}, {0, 0, 0}};
   for (int r = 0; r < LS_COUNT(rows); r++) {
     int8_t q[3];
@@ -134,9 +131,5 @@ static void weights_that_have_no_scale_make_small_integers(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_gives_the_rows_bits),
-                                     cmocka_unit_test(weights_are_kept_for_an_epoch),
-                                     cmocka_unit_test(weights_that_have_no_scale_make_small_integers)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, every_kind_gives_the_rows_bits, weights_are_kept_for_an_epoch,
+      weights_that_have_no_scale_make_small_integers)

@@ -128,7 +128,6 @@ static int check_case(ls_ctx_t *ctx, const ls_op_t *op, const op_case_t *c) {
 }
 
 static void test_gradients(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   int checked_ops = 0;
   for (int o = 0; ls_ops[o]; o++) {
@@ -145,7 +144,6 @@ static void test_gradients(void **state) {
 }
 
 static void test_gradients_of_drawn_sizes(void **state) {
-  (void)state;
   enum { DRAWS = 24, ELEMENTS = 512 };
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   char name[CASE_NAME_BYTES];
@@ -171,7 +169,6 @@ static ls_status_t wrong_backward(ls_graph_t *graph, const ls_graph_node_t *node
 }
 
 static void test_differences_see_a_wrong_gradient(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_op_t wrong = ls_op_tanh;
   wrong.backward = wrong_backward;
@@ -194,11 +191,4 @@ static void test_differences_see_a_wrong_gradient(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gradients),
-      cmocka_unit_test(test_gradients_of_drawn_sizes),
-      cmocka_unit_test(test_differences_see_a_wrong_gradient),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_gradients, test_gradients_of_drawn_sizes, test_differences_see_a_wrong_gradient)

@@ -14,7 +14,6 @@ static void assert_close(const float *got, const double *want, int count) {
 }
 
 static void test_linear(void **state) {
-  (void)state;
   float x[] = {0.5f, -1.25f, 2, 3, 0.125f, -0.75f}, w[] = {1, -0.5f, 0.25f, 0.75f, 2, -1.5f};
   float b[] = {0.1f, -0.2f}, dy[] = {1, -2, 0.5f, 0.25f}, y[4], dx[6], dw[6], db[2];
   ls_tensor_t in[] = {F32(x, 2, 3), F32(w, 2, 3), F32(b, 2)}, out = OUT(y);
@@ -31,7 +30,6 @@ static void test_linear(void **state) {
 
 /* 1e8 swallows a single 1: which ones survive shows the order. */
 static void test_tree_sum(void **state) {
-  (void)state;
   float parts[] = {1e8f, 1e8f, -1e8f, 1, 1, -1e8f, 1, 1}, y[2];
   ls_tensor_t in = F32(parts, 4, 2), out = OUT(y);
   assert_int_equal(run_op(&ls_op_tree_sum, NULL, &in, &out), LS_OK);
@@ -51,7 +49,6 @@ static void activation(const ls_op_t *op, const ls_op_t *slope, bool from_value,
 }
 
 static void test_activations(void **state) { /* PyTorch */
-  (void)state;
   activation(&ls_op_relu, &ls_op_relu_dy, true, (double[]){0, 0, 0, 0.25, 1, 4},
              (double[]){0, 0, 0, 1, 1, 1});
   activation(&ls_op_gelu, &ls_op_gelu_dx, false,
@@ -66,7 +63,6 @@ static void test_activations(void **state) { /* PyTorch */
 }
 
 static void test_relu_keeps_nan(void **state) {
-  (void)state;
   float x[] = {NAN, -INFINITY, INFINITY}, y[3];
   ls_tensor_t in = F32(x, 3), out = OUT(y);
   assert_int_equal(run_op(&ls_op_relu, NULL, &in, &out), LS_OK);
@@ -75,7 +71,6 @@ static void test_relu_keeps_nan(void **state) {
 }
 
 static void test_layer_norm(void **state) { /* PyTorch */
-  (void)state;
   float x[] = {1, 2, 4, -1, 0.5f, 0.5f, 0.25f, 1}, gamma[] = {1, 0.5f, 2, -1},
         beta[] = {0, 0.1f, -0.1f, 0.5f};
   float dy[] = {1, -1, 0.5f, 2, 0.25f, 1, -1, 0.5f}, y[8], mean[2], rstd[2], dx[8], dgamma[4], dbeta[4];
@@ -103,7 +98,6 @@ static void test_layer_norm(void **state) { /* PyTorch */
 
 /* The second row ties (classes 0 and 2): the first wins, so class 2 is not correct. The third is padding. */
 static void test_softmax_xent(void **state) { /* PyTorch */
-  (void)state;
   float x[] = {1, 2, 0.5f, 3, -1, 3, 0, 0, 0}, weight[] = {0.5f, 0.25f, 0}, loss, correct, p[9], dx[9],
         one = 1;
   int32_t target[] = {1, 2, 0};
@@ -125,7 +119,6 @@ static void test_softmax_xent(void **state) { /* PyTorch */
 }
 
 static void test_softmax_xent_refuses_a_class_that_is_not_there(void **state) {
-  (void)state;
   float x[] = {1, 2}, weight[] = {1}, loss, correct, p[2];
   for (int32_t target = -1; target <= 2; target += 3) {
     ls_tensor_t in[] = {F32(x, 1, 2), {&target, LS_SHAPE(LS_I32, 1)}, F32(weight, 1)};
@@ -137,7 +130,6 @@ static void test_softmax_xent_refuses_a_class_that_is_not_there(void **state) {
 }
 
 static void test_mse(void **state) { /* PyTorch */
-  (void)state;
   float x[] = {1, 2, 0.5f, -1, 7, 8}, target[] = {0.5f, 1, 1, 1, 0, 0}, weight[] = {0.5f, 0.25f, 0};
   float loss, correct, dx[6], one = 1;
   ls_tensor_t in[] = {F32(x, 3, 2), F32(target, 3, 2), F32(weight, 3)}, out[] = {OUT(&loss), OUT(&correct)};
@@ -150,7 +142,6 @@ static void test_mse(void **state) { /* PyTorch */
 }
 
 static void test_losses_let_nan_through(void **state) {
-  (void)state;
   float x[] = {NAN, 1}, target[] = {0, 0}, weight[] = {1}, loss, correct, p[2];
   int32_t class = 0;
   ls_tensor_t in[] = {F32(x, 1, 2), F32(target, 1, 2), F32(weight, 1)},
@@ -176,7 +167,6 @@ static void dropped(uint64_t position, int rows, double rate, float *y) {
 
 /* The contract in ops.h, word by word. */
 static void test_dropout_mask(void **state) {
-  (void)state;
   float y[DROP_ROWS * DROP_COLS];
   dropped(100, DROP_ROWS, 0.25, y);
   for (uint64_t r = 0; r < DROP_ROWS; r++)
@@ -189,7 +179,6 @@ static void test_dropout_mask(void **state) {
 
 /* The separator belongs to the text that it ends; texts behind the last row share it. */
 static void test_segments_begin_behind_a_separator(void **state) {
-  (void)state;
   enum { ROWS = 2, PLACES = 7, SEPARATOR = 9 };
   uint8_t ids[ROWS * PLACES] = {1, 2, 9, 3, 9, 4, 9, 9, 9, 9, 9, 0, 1, 2};
   const int32_t want[ROWS * PLACES] = {0, 0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1};
@@ -202,7 +191,6 @@ static void test_segments_begin_behind_a_separator(void **state) {
 
 /* Splitting a batch over ranks gives the same mask, row by row. */
 static void test_dropout_does_not_depend_on_the_split(void **state) {
-  (void)state;
   float whole[DROP_ROWS * DROP_COLS], parts[DROP_ROWS * DROP_COLS];
   dropped(40, DROP_ROWS, 0.5, whole);
   dropped(40, 3, 0.5, parts);
@@ -212,14 +200,12 @@ static void test_dropout_does_not_depend_on_the_split(void **state) {
 
 /* "Kept when the unit is >= rate": a unit that equals the rate is kept, so that rate 0 keeps everything. */
 static void test_dropout_keeps_equality(void **state) {
-  (void)state;
   float y[DROP_ROWS * DROP_COLS], unit = ls_rng_unit(ls_rng(5, LS_RNG_DROPOUT + 3, 100 * 2).v[2]);
   dropped(100, 1, unit, y);
   assert_true(y[2] == (float)(1 / (1 - (double)unit)));
 }
 
 static void test_dropout_rate(void **state) {
-  (void)state;
   float y[DROP_ROWS * DROP_COLS];
   int kept = 0;
   for (uint64_t position = 0; position < 7000; position += DROP_ROWS) {
@@ -231,7 +217,6 @@ static void test_dropout_rate(void **state) {
 }
 
 static void test_reduce(void **state) {
-  (void)state;
   float x[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, y[4], dy[] = {2, 4}, dx[12];
   ls_tensor_t in = F32(x, 2, 2, 3), out = OUT(y);
   assert_int_equal(run_op(&ls_op_reduce, &(ls_attrs_t){.i = {1, 0}}, &in, &out), LS_OK);
@@ -247,7 +232,6 @@ static void test_reduce(void **state) {
 }
 
 static void test_small_ones(void **state) {
-  (void)state;
   float a[] = {1, 2, 3}, b[] = {10, 20, 30}, y[3] = {5, 5, 5};
   ls_tensor_t in[] = {F32(a, 3), F32(b, 3)}, out = OUT(y);
   assert_int_equal(run_op(&ls_op_accumulate, NULL, in, &out), LS_OK);
@@ -263,7 +247,6 @@ static void test_small_ones(void **state) {
 }
 
 static void test_gather_rows(void **state) {
-  (void)state;
   int32_t rows[] = {2, 0, 2}, label[] = {7, 8, 9}, target[3];
   float table[] = {1, 2, 3, 4, NAN, -0.0f}, x[6];
   ls_tensor_t in[] = {{rows, LS_SHAPE(LS_I32, 3)}, F32(table, 3, 2), {label, LS_SHAPE(LS_I32, 3)}};
@@ -282,7 +265,6 @@ static void test_gather_rows(void **state) {
 
 /* Queries of 0 see all their keys alike: y is the mean of the values, and dropout alone tells the keys apart. */
 static void test_attention_of_equal_scores(void **state) {
-  (void)state;
   enum { T = 3, D = 4, HEADS = 2, SCORES = HEADS * T * T };
   float qkv[2 * T * 3 * D] = {0}, y[2 * T * D], lse[2 * HEADS * T], ones[2 * SCORES], kept[2 * SCORES];
   ls_step_params_t step = {.seed = 42, .position = 7};
@@ -313,7 +295,6 @@ static void test_attention_of_equal_scores(void **state) {
 
 /* Of many rows about the right share is kept, whole and scaled; the same row is kept wherever the batch begins. */
 static void test_drop_rows(void **state) {
-  (void)state;
   enum { ROWS = 4000, WIDTH = 3 };
   static float x[ROWS * WIDTH], y[ROWS * WIDTH], later[ROWS * WIDTH];
   ls_step_params_t step = {.seed = 42, .position = 10};
@@ -337,7 +318,6 @@ static void test_drop_rows(void **state) {
 }
 
 static void test_embedding_of_an_id_that_is_not_there(void **state) {
-  (void)state;
   int32_t ids[] = {1, -1, 2};
   float table[] = {1, 2, 3, 4}, y[6], dw[4];
   ls_tensor_t in[] = {{ids, LS_SHAPE(LS_I32, 3)}, F32(table, 2, 2)}, out = OUT(y);
@@ -350,28 +330,9 @@ static void test_embedding_of_an_id_that_is_not_there(void **state) {
   assert_close(dw, (double[]){0, 0, 1, 2}, 4);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_linear),
-      cmocka_unit_test(test_tree_sum),
-      cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_relu_keeps_nan),
-      cmocka_unit_test(test_layer_norm),
-      cmocka_unit_test(test_softmax_xent),
-      cmocka_unit_test(test_softmax_xent_refuses_a_class_that_is_not_there),
-      cmocka_unit_test(test_mse),
-      cmocka_unit_test(test_losses_let_nan_through),
-      cmocka_unit_test(test_dropout_mask),
-      cmocka_unit_test(test_segments_begin_behind_a_separator),
-      cmocka_unit_test(test_dropout_does_not_depend_on_the_split),
-      cmocka_unit_test(test_dropout_keeps_equality),
-      cmocka_unit_test(test_dropout_rate),
-      cmocka_unit_test(test_reduce),
-      cmocka_unit_test(test_small_ones),
-      cmocka_unit_test(test_gather_rows),
-      cmocka_unit_test(test_attention_of_equal_scores),
-      cmocka_unit_test(test_drop_rows),
-      cmocka_unit_test(test_embedding_of_an_id_that_is_not_there),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_linear, test_tree_sum, test_activations, test_relu_keeps_nan, test_layer_norm,
+      test_softmax_xent, test_softmax_xent_refuses_a_class_that_is_not_there, test_mse,
+      test_losses_let_nan_through, test_dropout_mask, test_segments_begin_behind_a_separator,
+      test_dropout_does_not_depend_on_the_split, test_dropout_keeps_equality, test_dropout_rate, test_reduce,
+      test_small_ones, test_gather_rows, test_attention_of_equal_scores, test_drop_rows,
+      test_embedding_of_an_id_that_is_not_there)

@@ -164,17 +164,7 @@ static void test_every_allocation_fails_once(void **state) {
   }
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(test_linear_and_relu_become_one_op),
-      TEST(test_fused_bits_are_those_of_two_ops),
-      TEST(test_nothing_is_fused_without_a_kernel_or_leave),
-      TEST(test_what_others_read_is_not_fused_away),
-      TEST(test_ops_that_can_run_low),
-      TEST(test_fp16_begins_with_the_loss_scale),
-      TEST(test_looked_up_values_stay_f32),
-      TEST(test_every_allocation_fails_once),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_linear_and_relu_become_one_op, test_fused_bits_are_those_of_two_ops,
+      test_nothing_is_fused_without_a_kernel_or_leave, test_what_others_read_is_not_fused_away,
+      test_ops_that_can_run_low, test_fp16_begins_with_the_loss_scale, test_looked_up_values_stay_f32,
+      test_every_allocation_fails_once)

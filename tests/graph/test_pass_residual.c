@@ -115,14 +115,6 @@ static void test_gradients_apart_where_the_backend_has_none_together(void **stat
   assert_int_equal(count_ops(g, &ls_op_dropout), BLOCKS);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(test_residual_sums_and_norms_become_one_op),
-      TEST(test_fused_bits_are_those_of_single_ops),
-      TEST(test_a_dropout_that_others_read_is_left),
-      TEST(test_a_product_adds_the_gradient_that_goes_past_it),
-      TEST(test_gradients_apart_where_the_backend_has_none_together),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_residual_sums_and_norms_become_one_op, test_fused_bits_are_those_of_single_ops,
+      test_a_dropout_that_others_read_is_left, test_a_product_adds_the_gradient_that_goes_past_it,
+      test_gradients_apart_where_the_backend_has_none_together)

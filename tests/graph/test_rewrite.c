@@ -213,19 +213,8 @@ static void test_the_proof_finds_what_is_broken(void **state) {
   expect_fault(g, "node 1 'add' does not read, but is a use of 'relu'");
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(test_uses_are_nodes_in_order),
-      TEST(test_names_are_found_after_renaming),
-      TEST(test_replaced_nodes_become_one),
-      TEST(test_two_results_stay),
-      TEST(test_replacing_refuses_what_would_break_the_graph),
-      TEST(test_results_read_before_the_new_place),
-      TEST(test_replacing_by_another_shape),
-      TEST(test_states_are_read_and_changed_in_order),
-      TEST(test_removing_from_the_end),
-      TEST(test_the_proof_finds_what_is_broken),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_uses_are_nodes_in_order, test_names_are_found_after_renaming,
+      test_replaced_nodes_become_one, test_two_results_stay,
+      test_replacing_refuses_what_would_break_the_graph, test_results_read_before_the_new_place,
+      test_replacing_by_another_shape, test_states_are_read_and_changed_in_order, test_removing_from_the_end,
+      test_the_proof_finds_what_is_broken)

@@ -26,5 +26,4 @@ static inline void release_model(parsed_t *parsed) {
   ls_arena_release(&parsed->arena);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, capture_setup, capture_teardown)
 #endif

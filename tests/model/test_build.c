@@ -295,18 +295,6 @@ static void allocation_failures(void **state) {
   assert_true(capture_fail_each_alloc(*state, build_all) >= 2);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(names_shapes_roles),
-      TEST(dropouts_have_ordinals),
-      TEST(evaluation_is_forward_only),
-      TEST(products_of_integers),
-      TEST(numbers_as_targets),
-      TEST(over_the_last_dimension),
-      TEST(two_convolutions),
-      TEST(windows),
-      TEST(impossible_rows),
-      TEST(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, names_shapes_roles, dropouts_have_ordinals, evaluation_is_forward_only,
+      products_of_integers, numbers_as_targets, over_the_last_dimension, two_convolutions, windows,
+      impossible_rows, allocation_failures)

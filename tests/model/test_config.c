@@ -208,11 +208,5 @@ static void allocation_failures(void **state) {
   assert_true(capture_fail_each_alloc(*state, parse_all) >= 2);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(reads_layers),         TEST(every_kind),      TEST(refusals),
-      TEST(all_errors_at_once),   TEST(nothing_at_all),  TEST(too_many_layers),
-      TEST(saved_and_read_again), TEST(reference_pages), TEST(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, reads_layers, every_kind, refusals, all_errors_at_once, nothing_at_all,
+      too_many_layers, saved_and_read_again, reference_pages, allocation_failures)

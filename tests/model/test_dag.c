@@ -341,11 +341,5 @@ static void allocation_failures(void **state) {
   assert_true(capture_fail_each_alloc(*state, parse_all) >= 2);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(names_and_blocks),       TEST(shared_once_and_frozen), TEST(a_bias_beside_shared_rows),
-      TEST(a_chain_in_other_words), TEST(saved_and_read_again),   TEST(refusals),
-      TEST(sizes_are_bounded),      TEST(allocation_failures),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, names_and_blocks, shared_once_and_frozen, a_bias_beside_shared_rows,
+      a_chain_in_other_words, saved_and_read_again, refusals, sizes_are_bounded, allocation_failures)

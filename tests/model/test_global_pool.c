@@ -96,7 +96,4 @@ static void rounds(void **state) {
   assert_int_equal(count_pools(*state, "[65537, 2]"), 3);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {TEST(of_any_length), TEST(rounds)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, of_any_length, rounds)

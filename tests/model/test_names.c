@@ -21,7 +21,6 @@ static const char *theirs(const char *of, const char *ours, int part) {
 }
 
 static void test_rows(void **state) {
-  (void)state;
   static const struct {
     const char *map, *ours, *theirs;
     int part;
@@ -43,7 +42,6 @@ static void test_rows(void **state) {
 
 /* They were said to have another shape, and began anew. */
 static void test_squeeze_and_excitation_of_torchvision(void **state) {
-  (void)state;
   const ls_shape_t matrix = LS_SHAPE(LS_F32, 8, 32), theirs_shape = LS_SHAPE(LS_F32, 8, 32, 1, 1);
   float ours[8 * 32], theirs_[8 * 32], back[8 * 32];
   ls_foreign_names_t found;
@@ -60,7 +58,6 @@ static void test_squeeze_and_excitation_of_torchvision(void **state) {
 }
 
 static void test_alternatives_are_tried_in_turn(void **state) {
-  (void)state;
   ls_foreign_names_t found;
   int row = 0;
   assert_true(ls_names_find(map("hf-bert"), "embeddings.LayerNorm.weight", &row, &found));
@@ -71,7 +68,6 @@ static void test_alternatives_are_tried_in_turn(void **state) {
 }
 
 static void test_a_head_has_no_prefix(void **state) {
-  (void)state;
   ls_foreign_names_t found;
   int row = 0;
   assert_true(ls_names_find(map("hf-bert"), "classifier.weight", &row, &found) && found.bare);
@@ -84,7 +80,6 @@ static void test_a_head_has_no_prefix(void **state) {
 }
 
 static void test_a_star_spans_no_dot(void **state) {
-  (void)state;
   assert_string_equal(theirs("hf-gpt2", "h.1.2.attn.qkv.weight", 0), "h.1.2.attn.qkv.weight");
   char name[2 * LS_NAME_BYTES];
   memset(name, 'x', sizeof name - 1);
@@ -93,7 +88,6 @@ static void test_a_star_spans_no_dot(void **state) {
 }
 
 static void test_ignored(void **state) {
-  (void)state;
   assert_true(ls_names_ignored(map("torchvision"), "layer1.0.bn1.num_batches_tracked"));
   assert_true(ls_names_ignored(map("hf-gpt2"), "h.0.attn.bias"));
   assert_false(ls_names_ignored(map("hf-gpt2"), "h.0.attn.c_attn.bias"));
@@ -101,7 +95,6 @@ static void test_ignored(void **state) {
 }
 
 static void test_layouts_there_and_back(void **state) {
-  (void)state;
   enum { COUNT = 2 * 3 * 5 * 4 };
   const ls_shape_t conv = LS_SHAPE(LS_F32, 2, 3, 5, 4), matrix = LS_SHAPE(LS_F32, 30, 4),
                    flat = LS_SHAPE(LS_F32, COUNT);
@@ -127,15 +120,5 @@ static void test_layouts_there_and_back(void **state) {
   assert_memory_equal(theirs_, ours, sizeof ours);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rows),
-      cmocka_unit_test(test_squeeze_and_excitation_of_torchvision),
-      cmocka_unit_test(test_alternatives_are_tried_in_turn),
-      cmocka_unit_test(test_ignored),
-      cmocka_unit_test(test_a_star_spans_no_dot),
-      cmocka_unit_test(test_layouts_there_and_back),
-      cmocka_unit_test(test_a_head_has_no_prefix),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_rows, test_squeeze_and_excitation_of_torchvision, test_alternatives_are_tried_in_turn,
+      test_ignored, test_a_star_spans_no_dot, test_layouts_there_and_back, test_a_head_has_no_prefix)

@@ -354,16 +354,6 @@ static void from_a_file(void **state) {
   ls_free(folder);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {TEST(sizes),
-                                     TEST(few_casts_in_16_bits),
-                                     TEST(with_another_loss),
-                                     TEST(of_other_sizes),
-                                     TEST(two_texts_of_bert),
-                                     TEST(dropout_0_ends_stochastic_depth),
-                                     TEST(sizes_that_do_not_fit),
-                                     TEST(as_deep_as_layers_allow),
-                                     TEST(a_depth_that_is_no_depth),
-                                     TEST(from_a_file)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, sizes, few_casts_in_16_bits, with_another_loss, of_other_sizes,
+      two_texts_of_bert, dropout_0_ends_stochastic_depth, sizes_that_do_not_fit, as_deep_as_layers_allow,
+      a_depth_that_is_no_depth, from_a_file)

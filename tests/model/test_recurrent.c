@@ -184,9 +184,5 @@ static void whole_samples_need_no_mask(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {TEST(names_and_shapes), TEST(refusals),
-                                     TEST(padded_samples_are_as_if_cut), TEST(padding_alone_gives_zeros),
-                                     TEST(whole_samples_need_no_mask)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, names_and_shapes, refusals, padded_samples_are_as_if_cut,
+      padding_alone_gives_zeros, whole_samples_need_no_mask)
