@@ -1,9 +1,12 @@
 /* lockstep bench: measures variants of a configuration against each other (bench/driver.h). Also, with --once, the process
  * that measures one of them. */
 #include "cli/bench.h"
+#include "base/shipped.h"
+#include "base/tool.h"
 #include "bench/driver.h"
 #include "cli/commit.h"
 #include "cli/stop.h"
+#include "config/spare.h"
 
 #include "base/shell.h"
 
@@ -154,14 +157,14 @@ static ls_status_t try_output(ls_ctx_t *ctx, flag_t flag, const char *path) {
   if (!*path || (stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
     return ls_fail(ctx, LS_ERR_IO, "%s takes the name of a file; \"%s\" is %s", flags[flag].name, path,
                    *path ? "a folder" : "empty");
-  return cli_file_possible(ctx, flags[flag].name, path);
+  return ls_config_writable(ctx, flags[flag].name, path);
 }
 
 static ls_status_t spare(const bench_t *b, const char *name, const char *path, const ls_config_t *config) {
-  const cli_input_t inputs[] = {{name, path}, {0}};
+  const ls_config_input_t inputs[] = {{name, path}, {0}};
   ls_status_t status = LS_OK;
   for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
-    status = cli_file_spares(b->ctx, b->args->extra[outputs[i]], inputs, config);
+    status = ls_config_spares(b->ctx, b->args->extra[outputs[i]], inputs, config);
   return status;
 }
 
@@ -214,7 +217,7 @@ static ls_status_t prepare(bench_t *b) {
   for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
     if (given[outputs[i]]) status = try_output(b->ctx, outputs[i], given[outputs[i]]);
   for (int i = 0; i < LS_COUNT(reports) && status == LS_OK; i++)
-    if (given[reports[i]]) status = cli_report_ready(b->ctx, flags[reports[i]].name, later);
+    if (given[reports[i]]) status = ls_tool_ready(b->ctx, flags[reports[i]].name, later);
   if (status == LS_OK && given[FLAG_PLAN]) status = read_plans(b, given[FLAG_PLAN]);
   return status;
 }
@@ -245,7 +248,7 @@ static ls_status_t write_report(bench_t *b, flag_t flag, const char *form, const
   char *made;
   const char *path = b->args->extra[flag];
   if (!path) return LS_OK;
-  ls_status_t status = cli_report_make(b->ctx, form, document, &made);
+  ls_status_t status = ls_tool_make(b->ctx, form, document, &made);
   if (status != LS_OK) return status;
   status = ls_file_replace(b->ctx, path, made, strlen(made));
   ls_free(made);
@@ -262,7 +265,7 @@ static ls_status_t publish(bench_t *b, json_t *measured) {
   merge_plans(b, measured);
   char *first = ls_bench_text(measured), *text = concluded(first, &document);
   free(first);
-  if (text && b->study) status[0] = cli_report_make(b->ctx, b->study, text, &made);
+  if (text && b->study) status[0] = ls_tool_make(b->ctx, b->study, text, &made);
   if (text && b->study && status[0] == LS_OK) {
     free(text);
     text = concluded(made, &document);
@@ -315,7 +318,7 @@ static ls_status_t study_read(bench_t *b, ls_bench_sweep_t *sweep) {
                 {FLAG_BUDGET, "budget", &sweep->budget_s}};
   char *path, file[48];
   snprintf(file, sizeof file, "report/%s.json", b->study);
-  ls_status_t status = cli_shipped_tool(b->ctx, file, &path);
+  ls_status_t status = ls_shipped_tool(b->ctx, file, &path);
   if (status != LS_OK) return status;
   status = ls_json_read(b->ctx, path, DEFINITION_BYTES_MAX, LS_ERR_DATA, "", &b->definition);
   sweep->study = json_object_get(b->definition, "sweep");

@@ -208,23 +208,6 @@ int cli_hosts_exec(ls_ctx_t *ctx, char **argv);
 #define CLI_MONITOR_NAME "monitor"
 ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args);
 
-/* shipped.c: the file that `name` stands for: a path, or the name (with or without .yaml) of a shipped one of
- * its kind ("machines", "workloads"), looked for below $LOCKSTEP_SHARE, the program's ../share/lockstep and
- * the installed folder. Owned by the caller. LS_ERR_NOT_FOUND names where was looked. */
-ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path);
-/* Prints the names of the kind's files, a line each. */
-void cli_shipped_names(const char *kind);
-/* The same for a tool or its data ("report/study.json"); the current folder is not looked at. */
-ls_status_t cli_shipped_tool(ls_ctx_t *ctx, const char *name, char **path);
-
-/* tool.c: starts the report tool (tools/report), which needs python3. */
-/* Checks that the tool can run here, which `flag` asks for; call it before anything is measured. LS_ERR_UNSUPPORTED
- * names the remedy, with `instead` as its end; LS_ERR_NOT_FOUND: the tool is not installed. */
-ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag, const char *instead);
-/* Gives a document (text ended by NUL) to the tool. tools/report/__main__.py lists the forms. *made is text as well,
- * owned by the caller (ls_free). */
-ls_status_t cli_report_make(ls_ctx_t *ctx, const char *form, const char *document, char **made);
-
 /* out_file.c: a file of results, which takes its place when it is whole; "-" is stdout. */
 typedef struct {
   ls_ctx_t *ctx;
@@ -245,21 +228,6 @@ ls_status_t cli_file_written(cli_file_t *file); /* reports what went wrong since
 /* Puts the file in its place if `status` is LS_OK, else takes it away; returns the first failure. Also after a
  * cli_file_open that failed. */
 ls_status_t cli_file_close(cli_file_t *file, ls_status_t status);
-
-/* out_spare.c: a result takes no place of what its command reads. Every command that writes a file asks before it begins. */
-typedef struct {
-  const char *name; /* of the flag that gives it; NULL ends a list */
-  const char *path; /* a file, all that match a pattern, or a folder of pictures; NULL or "-": none */
-} cli_input_t;
-/* LS_ERR_ARGUMENT, naming the file and what reads it, if a result at `path` would replace one of `inputs` (NULL: none), a file of
- * the configuration or one that it names (NULL: none), or any file beside the manifest of a checkpoint; and, where the configuration
- * names a list of pictures, if it would replace any picture. Links are followed.
- * `path` NULL or "-", and what is no regular file yet, replaces nothing. */
-ls_status_t cli_file_spares(ls_ctx_t *ctx, const char *path, const cli_input_t *inputs,
-                            const ls_config_t *config);
-/* For a result that is written long after the start: LS_ERR_IO, naming the flag, if `path` is a folder, or lies in none that
- * can be written. What is written in its place (a link, a device, an open file) has to be writable itself. Changes nothing. */
-ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path);
 
 /* output.c */
 /* printf for tables: names and texts from outside come out without control characters (ls_text_plain).

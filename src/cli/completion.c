@@ -1,6 +1,7 @@
 /* lockstep completion: a script for the user's shell (share/completion). The script asks the installed program what may
  * follow the words of the line (cli_complete), so it knows every command, flag and option of that program. */
 #include "base/expand.h"
+#include "base/shipped.h"
 #include "cli/cli.h"
 
 #include <string.h>
@@ -36,9 +37,13 @@ static void offer_options(const char *before, const char *unfinished) {
     }
 }
 
+static void print_name(const char *name) {
+  puts(name);
+}
+
 static void offer_value(const cli_extra_t *flag, const char *unfinished) {
   for (int i = 0; i < LS_COUNT(shipped); i++)
-    if (strcmp(flag->name, shipped[i].flag) == 0) cli_shipped_names(shipped[i].kind);
+    if (strcmp(flag->name, shipped[i].flag) == 0) ls_shipped_each(shipped[i].kind, print_name);
   for (int i = 0; i < LS_COUNT(placeholders); i++)
     if (strstr(flag->value, placeholders[i].part)) puts(placeholders[i].listed);
   if (flag->flag == CLI_FLAG_SET) offer_options("", unfinished);

@@ -2,6 +2,7 @@
  */
 #include "cli/planner.h"
 #include "base/list.h"
+#include "base/tool.h"
 #include "cli/stop.h"
 
 #include "base/process.h"
@@ -298,7 +299,7 @@ static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return status;
   if (policy && strcmp(policy, "priced") != 0 && !by_thresholds(args))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--policy takes priced or thresholds, not \"%s\"", policy);
-  if (by_thresholds(args)) return cli_report_ready(ctx, "--policy thresholds", "");
+  if (by_thresholds(args)) return ls_tool_ready(ctx, "--policy thresholds", "");
   return LS_OK;
 }
 

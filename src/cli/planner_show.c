@@ -1,4 +1,5 @@
 /* A plan on stdout: table, launch lines, the study's rules. */
+#include "base/tool.h"
 #include "cli/planner.h"
 
 #include <math.h>
@@ -184,7 +185,7 @@ ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const 
   char *question = json_dumps(json, 0);
   json_decref(json);
   if (!question) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the rules' question");
-  ls_status_t status = cli_report_make(ctx, args->json ? "thresholds-json" : "thresholds", question, &answer);
+  ls_status_t status = ls_tool_make(ctx, args->json ? "thresholds-json" : "thresholds", question, &answer);
   free(question);
   if (status != LS_OK) return status;
   if (args->json)

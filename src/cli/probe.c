@@ -2,6 +2,7 @@
 #include "cli/probe.h"
 #include "cli/stop.h"
 #include "comm/transport.h"
+#include "config/spare.h"
 #include "machine/load.h"
 
 #include <stdarg.h>
@@ -212,8 +213,8 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   if (status == LS_OK) status = ls_profile_create(ctx, &probe->machine, &probe->profile);
   if (status != LS_OK) return status;
   const char *output = args->extra[CLI_PROBE_OUTPUT];
-  if (output) status = cli_file_possible(ctx, "--output", output); /* a mistake costs no measurement */
-  if (status == LS_OK) status = cli_file_spares(ctx, output, NULL, NULL);
+  if (output) status = ls_config_writable(ctx, "--output", output); /* a mistake costs no measurement */
+  if (status == LS_OK) status = ls_config_spares(ctx, output, NULL, NULL);
   if (status != LS_OK) return status;
   bool gpus = probe->machine.gpu_count > 0; /* one took 22 s, four 37 */
   if (!args->json)

@@ -1,6 +1,7 @@
 /* lockstep quantize: weights as 8-bit integers for predict, and what they, and pruning before them, change: size, speed, loss,
  * accuracy. */
 #include "cli/cli.h"
+#include "config/spare.h"
 
 #include <limits.h>
 #include <math.h>
@@ -262,7 +263,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   q.config = config;
   *own = (model_t){.name = unpruned ? "pruned " : "", .checkpoint = args->checkpoint};
   if (unpruned) q.model[0] = (model_t){.name = "unpruned ", .checkpoint = unpruned};
-  status = cli_file_spares(ctx, output, NULL, config);
+  status = ls_config_spares(ctx, output, NULL, config);
   if (status == LS_OK) status = ls_world_open(ctx, config->parallel.deadline_s, &q.world);
   if (status != LS_OK) goto config;
   if (ls_world_size(q.world) > 1)

@@ -1,6 +1,7 @@
 /* lockstep simulate: prices a configuration or a workload on another machine. Every figure that it prints is
  * simulated; reported figures stand beside them only if the workload file has some. */
 #include "cli/simulate.h"
+#include "base/shipped.h"
 
 enum { EXTRA_MACHINE, EXTRA_RANKS, EXTRA_WORKLOAD };
 
@@ -81,7 +82,7 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
                    "--set %s: it changes an option of CONFIG; a workload has its numbers in its own file",
                    args->sets[0]);
   char *path;
-  ls_status_t status = cli_shipped(ctx, "machines", machine, &path);
+  ls_status_t status = ls_shipped(ctx, "machines", machine, &path);
   if (status != LS_OK) return status;
   status = ls_sim_machine_read(ctx, path, NULL, 0, &sim->machine);
   ls_free(path);
@@ -92,7 +93,7 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
   status = ls_sim_ranks_parse(ctx, ranks ? ranks : all, &sim->ranks);
   if (status != LS_OK) return status;
   if (!workload) return cli_config_load(ctx, args, args->sets, args->set_count, &sim->config);
-  status = cli_shipped(ctx, "workloads", workload, &path);
+  status = ls_shipped(ctx, "workloads", workload, &path);
   if (status != LS_OK) return status;
   status = ls_workload_read(ctx, path, NULL, 0, &sim->workload);
   ls_free(path);

@@ -1,5 +1,6 @@
 /* lockstep tokenize: text files to a token file, and back. */
 #include "cli/cli.h"
+#include "config/spare.h"
 #include "data/text/convert.h"
 
 #include <string.h>
@@ -58,11 +59,11 @@ static const char *list_path(job_t *j) {
 }
 
 static ls_status_t check_outputs(job_t *j) {
-  const cli_input_t inputs[] = {
+  const ls_config_input_t inputs[] = {
       {"INPUT", j->args->operand[0]}, {"--vocabulary", j->args->extra[EXTRA_VOCABULARY]}, {0}};
-  ls_status_t status = cli_file_spares(j->ctx, j->args->operand[1], inputs, NULL);
+  ls_status_t status = ls_config_spares(j->ctx, j->args->operand[1], inputs, NULL);
   if (status == LS_OK && j->args->extra[EXTRA_CHARACTERS])
-    status = cli_file_spares(j->ctx, list_path(j), inputs, NULL);
+    status = ls_config_spares(j->ctx, list_path(j), inputs, NULL);
   return status;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/planner.h"
 #include "cli/progress.h"
 #include "cli/stop.h"
+#include "config/spare.h"
 
 #include <errno.h>
 #include <math.h>
@@ -217,10 +218,10 @@ static const cli_extra_t extra[] = {
 /* Before an earlier run is moved aside: the trace is written when everything is over. */
 static ls_status_t check_trace(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config) {
   const char *path = args->trace;
-  const cli_input_t inputs[] = {
+  const ls_config_input_t inputs[] = {
       {"--init", args->extra[EXTRA_INIT]}, {"--hosts", args->extra[EXTRA_HOSTS]}, {0}};
-  const ls_status_t status = cli_file_possible(ctx, "--trace", path);
-  return status == LS_OK ? cli_file_spares(ctx, path, inputs, config) : status;
+  const ls_status_t status = ls_config_writable(ctx, "--trace", path);
+  return status == LS_OK ? ls_config_spares(ctx, path, inputs, config) : status;
 }
 
 /* Creates a trainer, runs it, and again as often as a rung of safety asks for another micro-batch. */

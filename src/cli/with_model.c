@@ -1,5 +1,6 @@
 /* Commands that use a model without training data: one process, the configuration, a checkpoint. */
 #include "cli/cli.h"
+#include "config/spare.h"
 
 ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, const cli_model_use_t *use) {
   ls_config_t *config;
@@ -13,10 +14,10 @@ ls_status_t cli_with_model(ls_ctx_t *ctx, const cli_args_t *args, const cli_mode
                                         .rows = use->rows,
                                         .stuck = cli_messages_stuck,
                                         .stuck_user = args->messages};
-  const cli_input_t inputs[] = {{"--input", use->input}, {"--int8", use->int8}, {0}};
+  const ls_config_input_t inputs[] = {{"--input", use->input}, {"--int8", use->int8}, {0}};
   ls_status_t status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
-  status = cli_file_spares(ctx, use->output, inputs, config);
+  status = ls_config_spares(ctx, use->output, inputs, config);
   if (status == LS_OK && !args->checkpoint && !config->model.weights)
     status = ls_fail(
         ctx, LS_ERR_ARGUMENT,

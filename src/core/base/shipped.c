@@ -1,10 +1,11 @@
-/* Files that are shipped with the program: described machines and workloads, found by name, and tools. They are
- * in share/lockstep beside the program's folder: of an installed program, and of a built one, whose build
- * folder has links to the source tree there. */
+/* Looks for shipped files folder by folder. */
+#include "base/shipped.h"
+
+#include "base/file.h"
 #include "base/process.h"
-#include "cli/cli.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static ls_status_t find(ls_ctx_t *ctx, const char *kind, const char *name, const
   return status;
 }
 
-ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path) {
+ls_status_t ls_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char **path) {
   char missing[PATH_MAX + 64];
   if (strchr(name, '/') || ls_path_exists(name)) {
     *path = ls_strdup(ctx, name);
@@ -57,7 +58,7 @@ ls_status_t cli_shipped(ls_ctx_t *ctx, const char *kind, const char *name, char 
   return find(ctx, kind, name, missing, path);
 }
 
-void cli_shipped_names(const char *kind) {
+void ls_shipped_each(const char *kind, void (*each)(const char *name)) {
   static const char ending[] = ".yaml";
   char *all = folders(kind), folder[PATH_MAX];
   for (char *at = all; at && *at; at += strcspn(at, "\n")) {
@@ -68,8 +69,9 @@ void cli_shipped_names(const char *kind) {
     if (ls_dir_list(NULL, folder, &names, &count) != LS_OK) continue;
     for (int i = 0; i < count; i++) {
       size_t len = strlen(names[i]), end = sizeof ending - 1;
-      if (len > end && strcmp(names[i] + len - end, ending) == 0)
-        printf("%.*s\n", (int)(len - end), names[i]);
+      if (len <= end || strcmp(names[i] + len - end, ending) != 0) continue;
+      names[i][len - end] = '\0';
+      each(names[i]);
     }
     ls_free(names);
     break;
@@ -77,7 +79,7 @@ void cli_shipped_names(const char *kind) {
   free(all);
 }
 
-ls_status_t cli_shipped_tool(ls_ctx_t *ctx, const char *name, char **path) {
+ls_status_t ls_shipped_tool(ls_ctx_t *ctx, const char *name, char **path) {
   char missing[256];
   snprintf(missing, sizeof missing, "the tool \"%s\", a part of lockstep's installation, is missing", name);
   return find(ctx, "tools", name, missing, path);

@@ -1,5 +1,6 @@
-/* What a result must not replace: the files that its command reads, pictures, and those of checkpoints. */
-#include "cli/cli.h"
+/* Compares files by device and inode, so that links and other names of a file are seen. */
+#include "config/spare.h"
+
 #include "data/picture/picture.h"
 #include "data/read.h"
 #include "data/table/npz.h"
@@ -91,7 +92,7 @@ static ls_status_t spares_checkpoint(const result_t *r) {
   return status;
 }
 
-ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path) {
+ls_status_t ls_config_writable(ls_ctx_t *ctx, const char *flag, const char *path) {
   char *dir = ls_path_parent(ctx, path);
   struct stat there, itself;
   /* A device or an open file (/dev/fd/3) is not replaced by a new file beside it. */
@@ -108,8 +109,8 @@ ls_status_t cli_file_possible(ls_ctx_t *ctx, const char *flag, const char *path)
   return status;
 }
 
-ls_status_t cli_file_spares(ls_ctx_t *ctx, const char *path, const cli_input_t *inputs,
-                            const ls_config_t *config) {
+ls_status_t ls_config_spares(ls_ctx_t *ctx, const char *path, const ls_config_input_t *inputs,
+                             const ls_config_t *config) {
   result_t r = {.ctx = ctx, .path = path};
   if (!path || !strcmp(path, "-") || stat(path, &r.info) != 0 || !S_ISREG(r.info.st_mode)) return LS_OK;
   for (; inputs && inputs->name; inputs++)

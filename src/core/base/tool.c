@@ -1,9 +1,12 @@
-/* Runs the report tool (tools/report, Python) as a child: the document goes to its stdin, the report comes from its
- * stdout. */
+/* Runs the report tool as a child: the document goes to its stdin, the report comes from its stdout. */
+#include "base/tool.h"
+
 #include "base/child.h"
-#include "cli/cli.h"
+#include "base/file.h"
+#include "base/shipped.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -29,9 +32,9 @@ static bool run(const char *tool, const char *form, int in, int out, char why[LS
   return false;
 }
 
-ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag, const char *instead) {
+ls_status_t ls_tool_ready(ls_ctx_t *ctx, const char *flag, const char *instead) {
   char *tool, why[LS_CHILD_WORDS_BYTES];
-  ls_status_t status = cli_shipped_tool(ctx, "report", &tool);
+  ls_status_t status = ls_shipped_tool(ctx, "report", &tool);
   if (status != LS_OK) return status;
   if (!run(tool, "check", -1, -1, why))
     status = ls_fail(ctx, LS_ERR_UNSUPPORTED,
@@ -41,10 +44,10 @@ ls_status_t cli_report_ready(ls_ctx_t *ctx, const char *flag, const char *instea
   return status;
 }
 
-ls_status_t cli_report_make(ls_ctx_t *ctx, const char *form, const char *document, char **made) {
+ls_status_t ls_tool_make(ls_ctx_t *ctx, const char *form, const char *document, char **made) {
   char *tool, why[LS_CHILD_WORDS_BYTES];
   size_t size_bytes;
-  ls_status_t status = cli_shipped_tool(ctx, "report", &tool);
+  ls_status_t status = ls_shipped_tool(ctx, "report", &tool);
   if (status != LS_OK) return status;
   int in = memfd_create("lockstep-document", MFD_CLOEXEC), out = memfd_create("lockstep-report", MFD_CLOEXEC);
   if (in < 0 || out < 0 || dprintf(in, "%s", document) < 0 || lseek(in, 0, SEEK_SET) != 0)
