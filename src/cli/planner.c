@@ -159,7 +159,7 @@ static void add_flag(const char **words, int *count, const char *flag, const cha
 const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
                                      const ls_candidate_t *c) {
   const ls_plan_t *plan = &planned->plan;
-  char **set = ls_plan_sets(arena, c, plan->backend, plan->precision);
+  const char **set = ls_plan_sets(arena, plan, c);
   int sets = 0, count = 0;
   while (set && set[sets])
     sets++;
@@ -204,21 +204,23 @@ static void say_choice(ls_ctx_t *ctx, ls_arena_t *arena, const ls_candidate_t *c
   char than_one[32] = "";
   if (isfinite(c->speedup)) snprintf(than_one, sizeof than_one, ", %.2f x one device", c->speedup);
   ls_log(ctx, LS_LOG_INFO, "plan: %s: %.1f us a step predicted (90 %%: %.1f to %.1f; mean %.1f)%s%s%s",
-         name ? name : c->strategy, c->step.ns * 1e-3, c->step.low_ns * 1e-3, c->step.high_ns * 1e-3,
-         c->mean.ns * 1e-3, than_one, c->why[0] ? "; " : "", c->why);
-  if (c->devices < most)
+         name ? name : c->config.parallel.strategy, c->step.ns * 1e-3, c->step.low_ns * 1e-3,
+         c->step.high_ns * 1e-3, c->mean.ns * 1e-3, than_one, c->why[0] ? "; " : "", c->why);
+  if (ls_candidate_devices(c) < most)
     ls_log(ctx, LS_LOG_INFO,
            "strategy auto takes %s %d as the most ranks that it may use, and uses %d; name a strategy (%s) "
            "for "
            "exactly %d",
-           asked ? "--ranks" : "parallel.ranks:", most, c->devices, ls_strategy_default(most)->name, most);
+           asked ? "--ranks" : "parallel.ranks:", most, ls_candidate_devices(c),
+           ls_strategy_default(most)->name, most);
 }
 
 /* The same command line with the candidate's assignments, as a new program in this process: what planning took, and what
  * libraries keep of it, would count as the training's memory. Returns only if that fails. */
-static ls_status_t train_as(ls_ctx_t *ctx, ls_arena_t *arena, const cli_args_t *args,
+static ls_status_t train_as(ls_ctx_t *ctx, ls_arena_t *arena, const cli_args_t *args, const ls_plan_t *plan,
                             const ls_candidate_t *c) {
-  char self[PATH_MAX], **set = ls_plan_sets(arena, c, NULL, NULL);
+  const char **set = ls_plan_sets(arena, plan, c);
+  char self[PATH_MAX];
   int sets = 0, count = args->argc;
   while (set && set[sets])
     sets++;
@@ -232,7 +234,7 @@ static ls_status_t train_as(ls_ctx_t *ctx, ls_arena_t *arena, const cli_args_t *
   argv[count++] = "--set";
   argv[count++] = ls_arena_printf(arena, "parallel.predicted_us=%.3f", c->step.ns * 1e-3);
   argv[count++] = "--ranks";
-  argv[count] = ls_arena_printf(arena, "%d", c->devices);
+  argv[count] = ls_arena_printf(arena, "%d", ls_candidate_devices(c));
   if (!argv[count - 2] || !argv[count]) return LS_ERR_MEMORY;
   fflush(NULL);
   if (ls_process_program(self)) execv(self, (char *const *)(uintptr_t)argv);
@@ -254,7 +256,7 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, const ls_config_t *config, const cli
   const ls_candidate_t *c = &planned.plan.candidate[planned.plan.choice];
   warn_busy(ctx, &planned.plan);
   say_choice(ctx, &arena, c, asked, (int)most);
-  status = train_as(ctx, &arena, args, c);
+  status = train_as(ctx, &arena, args, &planned.plan, c);
   ls_arena_release(&arena);
   release_plan(&planned);
   return status;

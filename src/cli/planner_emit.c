@@ -62,13 +62,13 @@ static bool put_value(void *data, const char *name, FILE *to) {
     const char *name;
     double value;
     int digits;
-  } rows[] = {{"ranks", c->devices, 0},
-              {"threads", c->threads, 0},
-              {"processors", c->devices * c->threads, 0},
+  } rows[] = {{"ranks", ls_candidate_devices(c), 0},
+              {"threads", ls_candidate_threads(c), 0},
+              {"processors", ls_candidate_devices(c) * ls_candidate_threads(c), 0},
               {"nodes", job->nodes, 0},
               {"ranks_each", job->each, 0},
               {"even", job->even, 0},
-              {"several_ranks", c->devices > 1, 0},
+              {"several_ranks", ls_candidate_devices(c) > 1, 0},
               {"several_nodes", job->nodes > 1, 0},
               {"gpus", job->gpus, 0},
               {"saves", job->saves, 0},
@@ -126,7 +126,7 @@ static const ls_candidate_t *widest(const ls_plan_t *plan) {
   const ls_candidate_t *found = &plan->candidate[plan->choice];
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
-    if (c->priced && c->fits && c->devices > found->devices) found = c;
+    if (c->priced && c->fits && ls_candidate_devices(c) > ls_candidate_devices(found)) found = c;
   }
   return found;
 }
@@ -134,13 +134,14 @@ static const ls_candidate_t *widest(const ls_plan_t *plan) {
 /* Why nothing but a single device was priced. */
 static const char *why_single(const ls_plan_t *plan) {
   for (int i = 0; i < plan->count; i++)
-    if (plan->candidate[i].devices > 1 && plan->candidate[i].why) return plan->candidate[i].why;
+    if (ls_candidate_devices(&plan->candidate[i]) > 1 && plan->candidate[i].why)
+      return plan->candidate[i].why;
   return "plan on a machine with two";
 }
 
 /* On which nodes so many ranks run; those of a node without a name are as many as the devices here. */
 static void place(job_t *job, const ls_hosts_config_t *hosts, int here) {
-  int left = job->c->devices, first = 0;
+  int left = ls_candidate_devices(job->c), first = 0;
   job->even = true;
   for (job->nodes = 0; left > 0; job->nodes++) {
     int most = job->nodes < hosts->count ? (int)hosts->host[job->nodes].slots : here;
@@ -160,15 +161,16 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
   const ls_parallel_config_t *parallel = &config->parallel;
   cli_args_t own = *args;
   ls_candidate_t c = plan->candidate[plan->choice];
-  const int here = widest(plan)->devices, ranks = (int)parallel->ranks;
-  const bool more = !devices_given && ranks != c.devices && (parallel->hosts.count > 0 || ranks > here);
+  const int here = ls_candidate_devices(widest(plan)), ranks = (int)parallel->ranks;
+  const bool more =
+      !devices_given && ranks != ls_candidate_devices(&c) && (parallel->hosts.count > 0 || ranks > here);
   if (more && ranks > 1 && here == 1)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "--emit: the configuration has %d ranks, and a plan of a single device has no options for "
                    "them: %s",
                    ranks, why_single(plan));
   if (more && ranks > 1) c = *widest(plan);
-  if (more) c.devices = ranks;
+  if (more) c.config.parallel.ranks = ranks;
   job_t job = {.c = &c,
                .left_out = plan->left_out,
                .gpus = strcmp(plan->backend, "cuda") == 0,
@@ -185,7 +187,8 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
     own.sets[own.set_count++] = "parallel.hosts="; /* its own are those of the job, or mpirun's */
   job.words = cli_planner_words(&plan->arena, &own, planned, &c);
   job.line = cli_planner_command(&plan->arena, &own, planned, &c);
-  if (parallel->hosts.count > 0) job.list = cli_hosts_list(&plan->arena, &parallel->hosts, c.devices);
+  if (parallel->hosts.count > 0)
+    job.list = cli_hosts_list(&plan->arena, &parallel->hosts, ls_candidate_devices(&c));
   if (!job.words || !job.line || !job.list) return LS_ERR_MEMORY;
   ls_status_t status = cli_hosts_agent(ctx, &plan->arena, parallel, &job.agent);
   if (status != LS_OK) return status;

@@ -8,30 +8,27 @@
 typedef struct {
   ls_candidate_t c;
   const char *transport, *precision, *reason, *command;
-  int64_t shards;
   double parts_us[LS_PHASE_STEP_COUNT];
-  json_t *memory; /* what a rank needs, and what libraries take */
+  json_t *options, *memory; /* what a rank needs, and what libraries take */
 } shown_t;
 #define OWN(field, ...)   LS_FIELD_AS(shown_t, c.field, __VA_ARGS__)
 #define SAME(field)       LS_FIELD_AS(shown_t, c.field, #field)
 #define TIME(field, name) LS_FIELD_AS(ls_time_t, field, name, .scale = 1e-3)
 
 static const ls_field_t time_rows[] = {TIME(ns, "predicted"), TIME(low_ns, "low"), TIME(high_ns, "high")};
-static const ls_field_t option_rows[] = {SAME(bucket_bytes), SAME(buckets), SAME(side_lane), SAME(accumulate),
-                                         LS_FIELD(shown_t, shards)};
 static const ls_field_t library_rows[] = {
     OWN(library_bytes, "libraries", LS_FIELD_UNLESS(shown_t, c.library_assumed)),
     OWN(library_bytes, "libraries_allowed"),
     OWN(margin_bytes, "libraries_margin", .known = LS_KNOWN_ABOVE_0),
 };
 static const ls_field_t cost_rows[] = {SAME(epoch_s), SAME(epoch_kwh), OWN(epoch_cost, "epoch_money")};
-static const ls_record_t time_record = LS_RECORD(time_rows), option_record = LS_RECORD(option_rows),
-                         library_record = LS_RECORD(library_rows), cost_record = LS_RECORD(cost_rows);
+static const ls_record_t time_record = LS_RECORD(time_rows), library_record = LS_RECORD(library_rows),
+                         cost_record = LS_RECORD(cost_rows);
 static const ls_field_t rows[] = {
-    SAME(devices),
-    OWN(threads, "threads_per_rank"),
-    SAME(strategy),
-    LS_FIELD_OBJECT(option_record, "options"),
+    OWN(config.parallel.ranks, "devices"),
+    OWN(config.parallel.threads, "threads_per_rank"),
+    OWN(config.parallel.strategy, "strategy"),
+    LS_FIELD(shown_t, options),
     LS_FIELD(shown_t, transport),
     LS_FIELD(shown_t, precision),
     SAME(rows),
@@ -62,12 +59,15 @@ static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const c
                    .precision = plan->precision,
                    .reason = c->library_assumed ? cli_no_libraries : NULL,
                    .command = cli_planner_command(arena, args, planned, c),
-                   .shards = plan->shards,
+                   .options = ls_config_tuned_json(&c->config),
                    .memory = ls_record_json(&cli_memory_record, &c->need)};
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     shown.parts_us[i] = c->parts_ns[i] * 1e-3;
   bool whole = shown.command && ls_record_put(shown.memory, &library_record, &shown);
+  json_object_set_new(shown.options, "buckets", json_integer(c->collectives));
+  json_object_set_new(shown.options, "shards", json_integer(plan->shards));
   json_t *j = whole ? ls_record_json(&record, &shown) : NULL;
+  json_decref(shown.options);
   json_decref(shown.memory);
   return j;
 }

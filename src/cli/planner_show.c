@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_row(const ls_plan_t *plan, int i) {
+static void print_row(ls_plan_t *plan, int i) {
   const ls_candidate_t *c = &plan->candidate[i];
-  cli_print("%c %3d ", i != plan->choice ? ' ' : plan->busy_share > 0 ? '?' : '*', c->devices);
+  cli_print("%c %3d ", i != plan->choice ? ' ' : plan->busy_share > 0 ? '?' : '*', ls_candidate_devices(c));
   if (c->host)
-    cli_print("x %-3d", c->threads);
+    cli_print("x %-3d", ls_candidate_threads(c));
   else
-    cli_print("%5s", c->side_lane ? "side" : "");
-  cli_print(" %-7s", c->strategy);
-  if (c->buckets > 0)
-    cli_print(" %4d", c->buckets);
+    cli_print("%5s", "");
+  cli_print(" %-7s", c->config.parallel.strategy);
+  if (c->collectives > 0)
+    cli_print(" %4d", c->collectives);
   else
     cli_print("    -");
-  cli_print(" %5lld", (long long)(plan->shards ? plan->shards / c->devices : c->accumulate));
+  cli_print(" %5lld",
+            (long long)(plan->shards ? plan->shards / ls_candidate_devices(c) : c->config.train.accumulate));
   if (!c->priced)
     cli_print(" %49s %12s %7s %6s %9s", "not priced", "", "", "", "");
   else
@@ -34,7 +35,8 @@ static void print_row(const ls_plan_t *plan, int i) {
   if (isfinite(c->epoch_s)) cli_print(" %9.2f", c->epoch_s);
   if (isfinite(c->epoch_kwh)) cli_print(" %9.4f", c->epoch_kwh);
   if (isfinite(c->epoch_cost)) cli_print(" %9.4f", c->epoch_cost);
-  cli_print("\n");
+  const char *choices = ls_plan_choices(&plan->arena, c);
+  cli_print("%s\n", choices ? choices : "");
 }
 
 static void print_ownership(const ls_config_t *config, const ls_ownership_t *o, bool host) {
@@ -122,7 +124,8 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
     print_row(plan, i);
   cli_print("\n");
   const char *name = ls_plan_name(&plan->arena, best);
-  cli_print("  %s: %s%s", plan->busy_share > 0 ? "would be chosen" : "choice", name ? name : best->strategy,
+  cli_print("  %s: %s%s", plan->busy_share > 0 ? "would be chosen" : "choice",
+            name ? name : best->config.parallel.strategy,
             best->interpolated ? " (times from neighbouring batches)" : "");
   if (plan->busy_share > 0)
     cli_print("; measured while other programs took %.0f %% of the processors, so it is not kept",
@@ -133,7 +136,8 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
     if (i == plan->choice) continue;
     const ls_candidate_t *c = &plan->candidate[i];
     name = ls_plan_name(&plan->arena, c);
-    cli_print("    %s%s: %s\n", name ? name : c->strategy, c->buckets > 1 ? " (more buckets)" : "", c->why);
+    cli_print("    %s%s: %s\n", name ? name : c->config.parallel.strategy,
+              c->collectives > 1 ? " (more buckets)" : "", c->why);
   }
   for (int i = 0; i < plan->crossover_count; i++) {
     const ls_crossover_t *c = &plan->crossover[i];
@@ -176,12 +180,13 @@ ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const 
   int devices = 1;
   char *answer;
   for (int i = 0; i < plan->count; i++)
-    if (plan->candidate[i].devices > devices) devices = plan->candidate[i].devices;
-  json_t *json =
-      json_pack("{s:I, s:I, s:I, s:i, s:I, s:s, s:i, s:f}", "params", (json_int_t)plan->params, "batch",
-                (json_int_t)config->train.batch, "inputs", (json_int_t)ls_model_inputs(&config->model),
-                "devices", devices, "memory_bytes", (json_int_t)plan->memory_bytes, "priced_strategy",
-                c->strategy, "priced_devices", c->devices, "priced_us", c->step.ns * 1e-3);
+    if (ls_candidate_devices(&plan->candidate[i]) > devices)
+      devices = ls_candidate_devices(&plan->candidate[i]);
+  json_t *json = json_pack("{s:I, s:I, s:I, s:i, s:I, s:s, s:i, s:f}", "params", (json_int_t)plan->params,
+                           "batch", (json_int_t)config->train.batch, "inputs",
+                           (json_int_t)ls_model_inputs(&config->model), "devices", devices, "memory_bytes",
+                           (json_int_t)plan->memory_bytes, "priced_strategy", c->config.parallel.strategy,
+                           "priced_devices", ls_candidate_devices(c), "priced_us", c->step.ns * 1e-3);
   char *question = json_dumps(json, 0);
   json_decref(json);
   if (!question) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the rules' question");

@@ -46,21 +46,17 @@ typedef struct {
   ls_place_t dir_place; /* where dir was written */
 } ls_checkpoint_config_t;
 
-/* parallel.side_lane. Without a plan AUTO is OFF. */
-typedef enum { LS_SIDE_AUTO, LS_SIDE_OFF, LS_SIDE_ON } ls_side_t;
-
 /* Section parallel. */
 typedef struct {
   const char *strategy; /* where none was written: what so many ranks use */
   int64_t ranks;
   const char *backend, *transport;
-  int64_t threads; /* per rank; 0 = cores of the node / ranks on it */
-  int64_t bucket_bytes;
+  int64_t threads;               /* per rank; 0 = cores of the node / ranks on it */
+  ls_strategy_options_t options; /* ls_config_strategy completes them */
   bool reproducible;
   int wire;       /* dtype of gradients between ranks, by ls_wire_names */
   int64_t shards; /* of a reproducible step; a power of two */
   bool fuse;
-  int side_lane; /* ls_side_t */
   bool bind;
   double deadline_s;
   double predicted_us; /* step time that a plan predicted; 0 = none */
@@ -110,8 +106,6 @@ ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_str
 ls_batching_t ls_config_batching(const ls_config_t *config);
 ls_step_options_t ls_config_step(const ls_config_t *config);
 ls_engine_options_t ls_config_engine(const ls_config_t *config);
-/* Whether a step has a side lane: the configuration asks for one, and this backend computes on two streams at once. */
-bool ls_config_side_lane(const ls_config_t *config, const ls_backend_t *backend);
 /* Says, as information, which option of the configuration has no effect on this backend. */
 void ls_config_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend);
 
@@ -137,6 +131,19 @@ json_t *ls_config_json(const ls_config_t *config);
  * and what holds for the whole file: for the reference and what is made like it. */
 const ls_section_t *ls_config_section(int index);
 extern const char ls_config_file_help[];
+
+/* An option that a plan chooses, with its value in a configuration. */
+typedef struct {
+  const ls_section_t *section;
+  const ls_option_t *row;
+  const void *of; /* the section's struct in the configuration; borrowed */
+  bool tunes;     /* how ranks work, not which ones there are */
+} ls_setting_t;
+/* One after the other: rows with .plan, then all rows of the strategy's own section. False after the last. Configurations
+ * with the same strategy have the same rows. */
+bool ls_config_setting(const ls_config_t *config, int index, ls_setting_t *setting);
+/* Those that tune, by their names (new reference; NULL when memory is short). */
+json_t *ls_config_tuned_json(const ls_config_t *config);
 
 /* Refusals that depend on how a run is started: section safety without records to judge; more ranks that must be left than
  * there are, which only a supervised run minds. LS_ERR_CONFIG at the place. Local. */

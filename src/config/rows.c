@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+#define PART(type_, struct_, part_, field_, ...)                                                             \
+  { .name = #field_, .type = (type_), .offset = offsetof(struct_, part_.field_), __VA_ARGS__ }
 #define ROW(type_, struct_, field_, ...)                                                                     \
   { .name = #field_, .type = (type_), .offset = offsetof(struct_, field_), __VA_ARGS__ }
 
@@ -31,7 +33,8 @@ static const ls_option_t train_rows[] = {
             "the "
             "optimizer, statistics and losses stay fp32. fp16 multiplies the loss by a scale, and skips and "
             "counts the steps in which a gradient overflows."),
-    ROW(LS_OPT_INT, ls_train_config_t, accumulate, .min = 1, .max = LS_ACCUMULATE_MAX, .initial = "1",
+    ROW(LS_OPT_INT, ls_train_config_t, accumulate, .plan = LS_PLAN_TUNES, .min = 1, .max = LS_ACCUMULATE_MAX,
+        .initial = "1",
         .help =
             "Number of micro-batches into which the global batch is cut; the ranks share each of them. Their "
             "gradients are added up."),
@@ -100,26 +103,30 @@ const ls_section_t ls_checkpoint_section = {"train.checkpoint", checkpoint_rows,
                                             "Where checkpoints go, and how often."};
 
 const char *const ls_wire_names[] = {"f32", "bf16", "f16", NULL};
-static const char *const side_names[] = {"auto", "off", "on", NULL}; /* in the order of ls_side_t */
+static const char *const side_names[] = {"off", "on", "auto", NULL}; /* in the order of ls_side_t */
 static const ls_option_t parallel_rows[] = {
-    ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .change = LS_CHANGE_IGNORED, .optional = true,
+    ROW(LS_OPT_STRING, ls_parallel_config_t, strategy, .plan = LS_PLAN_PLACES, .change = LS_CHANGE_IGNORED,
+        .optional = true,
         .help = "How ranks divide a step: one of the strategies listed below, or auto for the "
                 "choice of lockstep plan. Default: the first strategy for this number of ranks."),
-    ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .change = LS_CHANGE_IGNORED, .min = 1, .max = 65536,
-        .initial = "1",
+    ROW(LS_OPT_INT, ls_parallel_config_t, ranks, .plan = LS_PLAN_PLACES, .change = LS_CHANGE_IGNORED,
+        .min = 1, .max = 65536, .initial = "1",
         .help = "Number of processes, one per device. lockstep starts them unless "
                 "a launcher already did. --ranks, or the launcher's number, overrides this."),
-    ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .change = LS_CHANGE_IGNORED, .initial = "auto",
+    ROW(LS_OPT_STRING, ls_parallel_config_t, backend, .plan = LS_PLAN_PLACES, .change = LS_CHANGE_IGNORED,
+        .initial = "auto",
         .help = "auto (cuda if present, else cpu), cpu, cuda, ref (plain C) or \"null\" (in "
                 "quotes; computes nothing)."),
-    ROW(LS_OPT_STRING, ls_parallel_config_t, transport, .change = LS_CHANGE_IGNORED, .initial = "auto",
+    ROW(LS_OPT_STRING, ls_parallel_config_t, transport, .plan = LS_PLAN_PLACES, .change = LS_CHANGE_IGNORED,
+        .initial = "auto",
         .help = "How ranks exchange tensors: one of the transports listed below, or auto for the "
                 "first that can move the backend's memory."),
-    ROW(LS_OPT_INT, ls_parallel_config_t, threads, .change = LS_CHANGE_IGNORED, .min = 0, .max = 4096,
-        .initial = "0", .help = "Compute threads of each rank; 0 = the node's cores divided by its ranks."),
-    ROW(LS_OPT_INT, ls_parallel_config_t, bucket_bytes, .change = LS_CHANGE_IGNORED, .unit = "bytes",
-        .min = 1, .max = 1e12, .initial = "4194304",
-        .help = "Ranks sum their gradients in buckets of at least this size."),
+    ROW(LS_OPT_INT, ls_parallel_config_t, threads, .plan = LS_PLAN_PLACES, .change = LS_CHANGE_IGNORED,
+        .min = 0, .max = 4096, .initial = "0",
+        .help = "Compute threads of each rank; 0 = the node's cores divided by its ranks."),
+    PART(LS_OPT_INT, ls_parallel_config_t, options, bucket_bytes, .plan = LS_PLAN_TUNES,
+         .change = LS_CHANGE_IGNORED, .unit = "bytes", .min = 1, .max = 1e12, .initial = "4194304",
+         .help = "Ranks sum their gradients in buckets of at least this size."),
     ROW(LS_OPT_ENUM, ls_parallel_config_t, wire, .choices = ls_wire_names, .initial = "f32",
         .help =
             "Type in which gradients travel between ranks. bf16 and f16 halve the bytes and round gradients "
@@ -138,14 +145,14 @@ static const ls_option_t parallel_rows[] = {
                 "gradients of a value and of its mean (squeeze and excitation); and give logits rows that "
                 "products "
                 "like. May change the rounding."),
-    ROW(LS_OPT_ENUM, ls_parallel_config_t, side_lane, .change = LS_CHANGE_IGNORED, .choices = side_names,
-        .initial = "auto",
-        .help =
-            "Compute gradients of weights beside the rest of the backward pass, on a second stream of the "
-            "device: on cuda; a CPU's threads are busy already. Takes memory, because both lanes keep what "
-            "they "
-            "work on; the bits are the same. auto is the choice of lockstep plan (strategy: auto), and "
-            "without a plan off."),
+    PART(LS_OPT_ENUM, ls_parallel_config_t, options, side_lane, .plan = LS_PLAN_TUNES,
+         .change = LS_CHANGE_IGNORED, .choices = side_names, .initial = "auto",
+         .help =
+             "Compute gradients of weights beside the rest of the backward pass, on a second stream of the "
+             "device: on cuda; a CPU's threads are busy already. Takes memory, because both lanes keep what "
+             "they "
+             "work on; the bits are the same. auto is the choice of lockstep plan (strategy: auto), and "
+             "without a plan off."),
     ROW(LS_OPT_BOOL, ls_parallel_config_t, bind, .change = LS_CHANGE_IGNORED, .initial = "true",
         .help =
             "On a CPU, keep each rank on its own share of the node's processors if its threads fit there. "

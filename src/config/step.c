@@ -6,10 +6,11 @@ static const ls_dtype_t wire_dtypes[] = {LS_F32, LS_BF16, LS_F16}; /* of ls_wire
 ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy) {
   const ls_parallel_config_t *parallel = &config->parallel;
   if (!strategy) strategy = ls_strategy_find(parallel->strategy);
-  return (ls_strategy_options_t){.bucket_bytes = parallel->bucket_bytes,
-                                 .reproducible = parallel->reproducible,
-                                 .wire = wire_dtypes[parallel->wire],
-                                 .own = parallel->own[ls_strategy_index(strategy)]};
+  ls_strategy_options_t options = parallel->options;
+  options.reproducible = parallel->reproducible;
+  options.wire = wire_dtypes[parallel->wire];
+  options.own = parallel->own[ls_strategy_index(strategy)];
+  return options;
 }
 
 /* Predictions take f32 samples, and no figures of evaluations. */
@@ -37,18 +38,16 @@ ls_batching_t ls_config_batching(const ls_config_t *config) {
 
 ls_step_options_t ls_config_step(const ls_config_t *config) {
   const ls_parallel_config_t *parallel = &config->parallel;
-  ls_step_options_t step = {.build = build,
-                            .of = config,
-                            .optimizer = &config->optimizer,
-                            .clip_norm = config->train.clip_norm,
-                            .masks = config->prune.sparsity > 0,
-                            .math = (ls_math_t)config->train.precision,
-                            .fuse = parallel->fuse,
-                            .strategy = ls_strategy_find(parallel->strategy),
-                            .options = ls_config_strategy(config, NULL),
-                            .batching = ls_config_batching(config)};
-  step.options.side_lane = parallel->side_lane == LS_SIDE_ON;
-  return step;
+  return (ls_step_options_t){.build = build,
+                             .of = config,
+                             .optimizer = &config->optimizer,
+                             .clip_norm = config->train.clip_norm,
+                             .masks = config->prune.sparsity > 0,
+                             .math = (ls_math_t)config->train.precision,
+                             .fuse = parallel->fuse,
+                             .strategy = ls_strategy_find(parallel->strategy),
+                             .options = ls_config_strategy(config, NULL),
+                             .batching = ls_config_batching(config)};
 }
 
 ls_engine_options_t ls_config_engine(const ls_config_t *config) {
@@ -61,13 +60,10 @@ ls_engine_options_t ls_config_engine(const ls_config_t *config) {
                                .seed = (uint64_t)config->train.seed};
 }
 
-bool ls_config_side_lane(const ls_config_t *config, const ls_backend_t *backend) {
-  return config->parallel.side_lane == LS_SIDE_ON && backend->side_bytes > 0;
-}
-
 void ls_config_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend) {
-  if (config->parallel.side_lane == LS_SIDE_ON && !ls_config_side_lane(config, backend))
-    ls_log(ctx, LS_LOG_INFO,
-           "parallel.side_lane is on: without effect, because backend %s computes on one lane",
+  ls_strategy_options_t options = config->parallel.options;
+  const char *unused = ls_strategy_settle(&options, backend);
+  if (unused)
+    ls_log(ctx, LS_LOG_INFO, "%s is on: without effect, because backend %s does not have it", unused,
            backend->name);
 }

@@ -65,7 +65,7 @@ has() { # FORM PATTERN..
   done
 }
 emitted mpirun
-has mpirun '^(mpirun --bind-to none -np [0-9]+ )?[^ ]*lockstep train .*parallel.ranks='
+has mpirun '^(mpirun --bind-to none -np [0-9]+ )?[^ ]*lockstep train .*parallel.strategy='
 sh -n "$work/mpirun" || fail "--emit mpirun is no command"
 emitted sbatch
 has sbatch '^#SBATCH --ntasks=[0-9]' '^# train.checkpoint.dir is not set' 'lockstep train [^&]*$'

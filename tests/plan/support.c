@@ -38,14 +38,13 @@ ls_planner_t small_planner(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_
 
 int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fixed) {
   ls_timing_t timing = {0};
-  ls_config_t config = ls_plan_config(p->config, c);
-  char family[LS_FAMILY_BYTES], name[LS_FAMILY_BYTES];
+  char name[LS_FAMILY_BYTES];
   int by_rows = 0;
   double sum = pace->overhead_ns;
   *fixed = 0;
   assert_int_equal(ls_candidate_lower(p, c, &timing.program), LS_OK);
-  assert_int_equal(ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family), LS_OK);
-  ls_cost_timing(family, p->backend, c->devices, c->buckets, name);
+  assert_int_equal(ls_candidate_name(p, c), LS_OK);
+  ls_cost_timing(p->backend, c, name);
   ls_arena_init(&timing.arena, p->ctx);
   timing.rows = c->rows;
   const ls_program_t *program = &timing.program;
@@ -62,8 +61,9 @@ int fill_timing(ls_planner_t *p, ls_candidate_t *c, const pace_t *pace, int *fix
       *(update ? fixed : &by_rows) += program->times[i];
     }
   timing.step = (ls_time_t){sum, sum, sum};
-  assert_int_equal(
-      ls_cost_keep_tasks(p->ctx, p->profile, family, p->backend, c->devices, c->threads, &timing), LS_OK);
+  assert_int_equal(ls_cost_keep_tasks(p->ctx, p->profile, c->family, p->backend, ls_candidate_devices(c),
+                                      ls_candidate_threads(c), &timing),
+                   LS_OK);
   const double ns = sum + pace->wait_ns;
   const ls_timing_block_t block = {.steps = 1, .ns = llround(ns), .kept = 1, .step_ns = {ns}};
   assert_int_equal(ls_cost_keep_step(p->ctx, p->profile, name, c->rows, &block, 1, true), LS_OK);

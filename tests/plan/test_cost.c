@@ -30,7 +30,7 @@ static void two_devices_add_what_they_exchange(void **state) {
   ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
   int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 0, 5000}, &fixed);
   assert_int_equal(c.rows, 32);
-  assert_int_equal(c.buckets, 1);
+  assert_int_equal(c.collectives, 1);
   fill_all_reduce(profile, 2, 5000);
   assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
   assert_true(c.priced);
@@ -71,7 +71,7 @@ static void memory_does_not_change_the_shards(void **state) {
   p.memory_bytes = 1;
   assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
   assert_false(c.fits);
-  assert_int_equal(c.accumulate, 1);
+  assert_int_equal(c.config.train.accumulate, 1);
 }
 
 /* A plan of ranks that exchange was the sum of what they take alone and a curve of idle ranks: a step of 24 us was
@@ -107,10 +107,10 @@ static void what_was_not_timed_differs_as_modelled(void **state) {
   fill_timing(&p, &c, &(pace_t){10, 300, 0, wait_ns}, &fixed);
   fill_all_reduce(profile, 2, curve_ns);
   assert_int_equal(ls_candidate_price(&p, &c), LS_OK);
-  other.bucket_bytes = 1;
+  other.config.parallel.options.bucket_bytes = 1;
   assert_int_equal(ls_candidate_price(&p, &other), LS_OK);
-  assert_true(other.priced && other.buckets > 1);
-  const double more_ns = (other.buckets - 1) * curve_ns;
+  assert_true(other.priced && other.collectives > 1);
+  const double more_ns = (other.collectives - 1) * curve_ns;
   assert_true(other.step.ns > c.step.ns && other.step.ns < c.step.ns + 1.2 * more_ns);
   assert_true(other.step.high_ns / other.step.ns > c.step.high_ns / c.step.ns); /* and less sure */
 }
@@ -135,11 +135,12 @@ static void worlds_between_measured_ones_lie_on_a_line(void **state) {
 static void between_measured_rows_times_are_linear(void **state) {
   (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
-  ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
+  ls_candidate_t c;
   int fixed, tasks = 0;
   const int64_t batches[] = {16, 64};
   for (int i = 0; i < LS_COUNT(batches); i++) {
     config->train.batch = batches[i];
+    c = ls_candidate_make(&p, 1, NULL);
     tasks = fill_timing(&p, &c, &(pace_t){10, 300, 50}, &fixed);
   }
   const int64_t asked[] = {16, 32, 64, 640};
@@ -176,43 +177,77 @@ static void what_is_missing_is_named_with_its_remedy(void **state) {
   ls_arena_release(&arena);
 }
 
-/* Other widths, another optimizer, another precision: other families. Another batch: the same. The name of
- * fp32 is what it was before there was another one, so that older profiles hold. */
+/* The name of the timings of `devices` with so many threads. */
+static const char *family_of(const ls_config_t *of, const ls_backend_t *backend, int devices, int threads,
+                             char name[LS_FAMILY_BYTES]) {
+  ls_planner_t p = small_planner(ctx, of, profile);
+  p.backend = backend;
+  ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
+  c.config.parallel.threads = threads;
+  assert_int_equal(ls_candidate_name(&p, &c), LS_OK);
+  memcpy(name, c.family, sizeof c.family);
+  return name;
+}
+
+/* Other ops, another optimizer, another precision: other families. Another batch, other buckets: the same. */
 static void families_hold_what_times_depend_on(void **state) {
   (void)state;
+  static const struct {
+    bool same;
+    const char *more;
+  } rows[] = {{true, "train: {batch: 128}"},
+              {true, "parallel: {bucket_bytes: 1}"},
+              {true, "parallel: {side_lane: on}"}, /* a host has none */
+              {false, "train: {accumulate: 2}"},
+              {false, "train: {clip_norm: 1}"},
+              {false, "train: {precision: bf16}"},
+              {false, "train: {optimizer: {name: sgd}}"},
+              {false, "parallel: {reproducible: true}"},
+              {false, "parallel: {wire: bf16}"},
+              {false, "parallel: {bind: false}"}};
   char a[LS_FAMILY_BYTES], b[LS_FAMILY_BYTES];
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, a), LS_OK);
+  family_of(config, &ls_backend_ref, 2, 1, a);
   assert_int_equal(strncmp(a, "step ref t1 of 2 ", 17), 0);
-  config->train.precision = LS_MATH_TF32;
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
-  assert_int_equal(strncmp(b, "step ref tf32 t1 of 2 ", 22), 0);
-  assert_string_equal(a + 17, b + 22);
-  config->train.precision = LS_MATH_FP32;
-  config->train.batch = 128;
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
-  assert_string_equal(a, b);
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 2, b), LS_OK);
-  assert_string_not_equal(a, b);
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_cpu, 2, 1, b), LS_OK);
-  assert_string_not_equal(a, b);
-  config->train.accumulate = 2;
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
-  assert_string_not_equal(a, b);
-  config->train.accumulate = 1;
-  config->parallel.fuse = false;
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
-  assert_string_not_equal(a, b);
-  config->parallel.fuse = true;
-  config->parallel.reproducible = true;
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 2, 1, b), LS_OK);
-  assert_string_not_equal(a, b);
+  assert_string_not_equal(a, family_of(config, &ls_backend_ref, 2, 2, b));
+  assert_string_not_equal(a, family_of(config, &ls_backend_ref, 1, 1, b));
+  assert_string_not_equal(a, family_of(config, &ls_backend_cpu, 2, 1, b));
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_config_t *other = small_config(ctx, rows[i].more);
+    family_of(other, &ls_backend_ref, 2, 1, b);
+    if ((strcmp(a, b) == 0) != rows[i].same) fail_msg("%s: %s and %s", rows[i].more, a, b);
+    ls_config_destroy(other);
+  }
+}
+
+/* candidate.buckets counted collectives: two cuts with an equal number of them were one schedule, and one timing. */
+static void two_cuts_with_as_many_buckets_are_two_schedules(void **state) {
+  (void)state;
+  ls_planner_t p = small_planner(ctx, config, profile);
+  ls_candidate_t c[64];
+  char timing[LS_COUNT(c)][LS_FAMILY_BYTES];
+  int pairs = 0;
+  for (int i = 0; i < LS_COUNT(c); i++) {
+    ls_program_t program;
+    c[i] = ls_candidate_make(&p, 2, NULL);
+    c[i].config.parallel.options.bucket_bytes = 4 * i + 1;
+    assert_int_equal(ls_candidate_lower(&p, &c[i], &program), LS_OK);
+    ls_program_release(&program);
+    assert_int_equal(ls_candidate_name(&p, &c[i]), LS_OK);
+    ls_cost_timing(p.backend, &c[i], timing[i]);
+    for (int k = 0; k < i; k++) {
+      assert_string_equal(c[i].family, c[k].family);
+      assert_int_equal(c[i].schedule == c[k].schedule, c[i].cut == c[k].cut);
+      assert_int_equal(c[i].cut == c[k].cut, !strcmp(timing[i], timing[k]));
+      pairs += c[i].collectives == c[k].collectives && c[i].cut != c[k].cut;
+    }
+  }
+  assert_true(pairs > 0);
 }
 
 /* A backend that computes on two streams: both kinds of step have times of their own, and the price is what the whole
  * step took. The second stream's memory is counted. */
 static void a_side_lane_is_priced_as_it_was_measured(void **state) {
   (void)state;
-  char a[LS_FAMILY_BYTES], b[LS_FAMILY_BYTES];
   ls_backend_t device = ls_backend_ref;
   device.host_memory = device.synchronous = device.host_processors = false;
   device.side_bytes = 1 << 20;
@@ -222,8 +257,8 @@ static void a_side_lane_is_priced_as_it_was_measured(void **state) {
   p.arena = &arena;
   p.backend = &device;
   ls_candidate_t off = ls_candidate_make(&p, 1, NULL), on = off;
-  assert_false(off.side_lane);
-  on.side_lane = true;
+  assert_int_equal(off.config.parallel.options.side_lane, LS_SIDE_OFF);
+  on.config.parallel.options.side_lane = LS_SIDE_ON;
   int fixed, tasks = fill_timing(&p, &off, &(pace_t){10, 300, 0}, &fixed);
   assert_int_equal(ls_candidate_fit(&p, &off), LS_OK);
   assert_int_equal(ls_candidate_fit(&p, &on), LS_OK);
@@ -238,14 +273,10 @@ static void a_side_lane_is_priced_as_it_was_measured(void **state) {
   assert_int_equal(ls_candidate_price(&p, &on), LS_OK);
   assert_true(on.priced && fabs(on.step.ns - (off.step.ns - 700)) < 1e-6);
 
-  config->parallel.side_lane = LS_SIDE_ON;
-  assert_true(ls_candidate_make(&p, 1, NULL).side_lane);
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 1, 1, a), LS_OK);
-  p.backend = &ls_backend_ref; /* a host has none: the same step, by the same name */
-  assert_false(ls_candidate_make(&p, 1, NULL).side_lane);
-  config->parallel.side_lane = LS_SIDE_AUTO;
-  assert_int_equal(ls_cost_family(ctx, config, &ls_backend_ref, 1, 1, b), LS_OK);
-  assert_string_equal(a, b);
+  config->parallel.options.side_lane = LS_SIDE_ON;
+  assert_int_equal(ls_candidate_make(&p, 1, NULL).config.parallel.options.side_lane, LS_SIDE_ON);
+  p.backend = &ls_backend_ref;
+  assert_int_equal(ls_candidate_make(&p, 1, NULL).config.parallel.options.side_lane, LS_SIDE_OFF);
   ls_arena_release(&arena);
 }
 
@@ -279,6 +310,7 @@ int main(void) {
       TEST(between_measured_rows_times_are_linear),
       TEST(what_is_missing_is_named_with_its_remedy),
       TEST(families_hold_what_times_depend_on),
+      TEST(two_cuts_with_as_many_buckets_are_two_schedules),
       TEST(a_side_lane_is_priced_as_it_was_measured),
       TEST(every_allocation_may_fail),
   };

@@ -58,7 +58,7 @@ static void two_devices_gain_by_links_and_speed(void **state) {
   ls_plan_t plan;
   make(COMM_NS, &plan);
   double now = step_ns(2, 1, COMM_NS);
-  assert_int_equal(plan.candidate[plan.choice].devices, 2);
+  assert_int_equal(ls_candidate_devices(&plan.candidate[plan.choice]), 2);
   near(plan.candidate[plan.choice].step.ns, now);
   const ls_purchase_t *half = bought(&plan, "link-2x"), *free_link = bought(&plan, "link-free"),
                       *input = bought(&plan, "input-free"), *faster = bought(&plan, "faster-device"),
@@ -93,7 +93,7 @@ static void a_link_may_bring_the_second_device_in(void **state) {
   ls_plan_t plan;
   double comm = 1e6 * tasks + 1e9;
   make(comm, &plan);
-  assert_int_equal(plan.candidate[plan.choice].devices, 1);
+  assert_int_equal(ls_candidate_devices(&plan.candidate[plan.choice]), 1);
   near(plan.candidate[plan.choice].step.ns, step_ns(1, 1, 0));
   const ls_purchase_t *one = bought(&plan, "device"), *half = bought(&plan, "link-2x"),
                       *free_link = bought(&plan, "link-free");

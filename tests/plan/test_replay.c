@@ -38,7 +38,8 @@ static void check(const ls_plan_t *plan, const ls_profile_t *profile) {
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
     bool assumed;
-    int64_t libraries = ls_plan_libraries(profile, &ls_backend_cpu, c->devices, &c->need, &assumed);
+    int64_t libraries =
+        ls_plan_libraries(profile, &ls_backend_cpu, ls_candidate_devices(c), &c->need, &assumed);
     if (c->host) assert_int_equal(c->library_bytes, libraries);
     assert_int_equal(c->device_bytes, c->need.device_bytes + c->library_bytes);
     assert_true(c->need.device_bytes >= c->fit.device_total_bytes);
@@ -82,12 +83,12 @@ static void a_side_lane_is_left_out_and_said(void **state) {
     ls_config_t *config = study(512);
     ls_plan_t plan;
     const ls_plan_options_t options = {.replay = true, .samples = 65536, .no_crossover = true};
-    config->parallel.side_lane = rows[i].side;
+    config->parallel.options.side_lane = rows[i].side;
     config->parallel.backend = rows[i].backend;
     if (ls_plan_make(ctx, config, profile, &options, &plan) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
     assert_int_equal(plan.left_out != NULL, rows[i].said);
     for (int c = 0; c < plan.count; c++)
-      assert_false(plan.candidate[c].side_lane);
+      assert_int_equal(plan.candidate[c].config.parallel.options.side_lane, LS_SIDE_OFF);
     ls_plan_release(&plan);
     ls_config_destroy(config);
     ls_profile_destroy(profile);
@@ -98,7 +99,7 @@ static int choice_on(recorded_t which, int batch, int devices_max, const char *b
   ls_plan_t plan;
   plan_on(which, batch, devices_max, &plan);
   assert_string_equal(plan.backend, backend);
-  int devices = plan.candidate[plan.choice].devices;
+  int devices = ls_candidate_devices(&plan.candidate[plan.choice]);
   ls_plan_release(&plan);
   return devices;
 }
@@ -138,7 +139,7 @@ static void three_devices_lie_between_two_and_four(void **state) {
   plan_on(RECORDED_NVLINK, 16384, 3, &plan);
   const ls_candidate_t *three = NULL;
   for (int i = 0; i < plan.count && !three; i++)
-    if (plan.candidate[i].devices == 3) three = &plan.candidate[i];
+    if (ls_candidate_devices(&plan.candidate[i]) == 3) three = &plan.candidate[i];
   assert_non_null(three);
   assert_true(three->priced && three->library_assumed); /* measured for two and four */
   ls_plan_release(&plan);
@@ -153,7 +154,7 @@ static void what_nvml_refused_does_not_stop_a_plan(void **state) {
   (void)state;
   ls_plan_t plan;
   plan_on(RECORDED_HALF, 1024, 0, &plan);
-  assert_int_equal(plan.candidate[plan.choice].devices, 1);
+  assert_int_equal(ls_candidate_devices(&plan.candidate[plan.choice]), 1);
   for (int i = 1; i < plan.count; i++)
     assert_false(plan.candidate[i].priced); /* no exchange was measured */
   ls_plan_release(&plan);

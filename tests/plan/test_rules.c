@@ -8,8 +8,11 @@
 static ls_plan_t plan_of(ls_candidate_t two[2], double one_s, double two_s) {
   for (int i = 0; i < 2; i++) {
     const double ns = 1e9 * (i ? two_s : one_s);
-    two[i] = (ls_candidate_t){
-        .devices = i + 1, .priced = true, .fits = true, .step = {ns, ns, ns}, .mean = {ns, ns, ns}};
+    two[i] = (ls_candidate_t){.config.parallel = {.ranks = i + 1, .strategy = "ddp"},
+                              .priced = true,
+                              .fits = true,
+                              .step = {ns, ns, ns},
+                              .mean = {ns, ns, ns}};
   }
   return (ls_plan_t){.candidate = two, .count = 2, .samples = -1};
 }
@@ -55,12 +58,12 @@ static void a_lane_more_or_less_is_the_reason(void **state) {
     ls_candidate_t two[2];
     ls_plan_t plan = plan_of(two, 1, 2);
     ls_arena_init(&plan.arena, ctx);
-    two[1].devices = 1;
-    two[side].side_lane = true;
+    two[1].config.parallel.ranks = 1;
+    two[side].config.parallel.options.side_lane = LS_SIDE_ON;
     assert_int_equal(ls_plan_conclude(config, &plan), LS_OK);
     assert_int_equal(plan.choice, 0);
-    assert_non_null(strstr(two[1].why, side ? "100.0 % slower: gradients of weights computed beside the rest"
-                                            : "computed in turn with the rest"));
+    assert_non_null(strstr(two[1].why, side ? "100.0 % slower: parallel.side_lane is on instead of off"
+                                            : "parallel.side_lane is off instead of on"));
     ls_arena_release(&plan.arena);
   }
   ls_config_destroy(config);

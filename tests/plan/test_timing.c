@@ -45,10 +45,18 @@ static double check_whole(const ls_timing_t *timing) {
   return sum_ns;
 }
 
+static ls_config_t of_ranks(int ranks, const char *strategy, int accumulate) {
+  ls_config_t of = *config;
+  of.parallel.ranks = ranks;
+  of.parallel.threads = 1;
+  of.parallel.strategy = strategy;
+  of.train.accumulate = accumulate;
+  of.data.resident = LS_RESIDENT_FALSE;
+  return of;
+}
+
 static void time_one(int accumulate, int64_t rows) {
-  ls_candidate_t c = {
-      .devices = 1, .threads = 1, .strategy = "single", .bucket_bytes = 1, .accumulate = accumulate};
-  ls_config_t of = ls_plan_config(config, &c);
+  ls_config_t of = of_ranks(1, "single", accumulate);
   ls_timing_job_t job = job_of(&of, 1, false);
   ls_timing_t timing;
   job.window_ns = 50000000; /* so many steps that some of them are undisturbed */
@@ -71,11 +79,10 @@ static void one_rank(void **state) {
 /* As much data as training would have, up to what fills a cache: the gathering is a task like others. */
 static void data_on_the_device(void **state) {
   (void)state;
-  ls_candidate_t c = {
-      .devices = 2, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2, .data_rows = 640};
-  ls_config_t of = ls_plan_config(config, &c);
+  ls_config_t of = of_ranks(2, "ddp", 2);
+  of.data.resident = LS_RESIDENT_TRUE;
   ls_timing_job_t job = job_of(&of, 2, true);
-  job.data_rows = c.data_rows;
+  job.data_rows = 640;
   ls_timing_t timing;
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
   check_whole(&timing);
@@ -92,8 +99,7 @@ static void data_on_the_device(void **state) {
 
 static void ranks_together_and_alone(void **state) {
   (void)state;
-  ls_candidate_t c = {.devices = 3, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
-  ls_config_t of = ls_plan_config(config, &c);
+  ls_config_t of = of_ranks(3, "ddp", 2);
   cpu_set_t before, after;
   sched_getaffinity(0, sizeof before, &before);
   for (int together = 0; together < 2; together++) {
@@ -129,8 +135,7 @@ static void ranks_with_groups_are_bound_together(void **state) {
   (void)state;
   static const ls_strategy_t grouped = {.name = "grouped", .distributed = true, .place = place_grouped};
   assert_true(ls_strategy_register(&grouped));
-  ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "grouped", .bucket_bytes = 1, .accumulate = 2};
-  ls_config_t of = ls_plan_config(config, &c);
+  ls_config_t of = of_ranks(2, "grouped", 2);
   ls_timing_job_t job = job_of(&of, 2, true);
   ls_timing_t timing;
   assert_int_equal(ls_timing_run(ctx, &job, &timing), LS_OK);
@@ -153,8 +158,7 @@ static void nobody_waits_for_a_rank_that_failed(void **state) {
   (void)state;
   static const ls_strategy_t row = {.name = "broken", .distributed = true, .place = place_broken};
   assert_true(ls_strategy_register(&row));
-  ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "broken", .bucket_bytes = 1, .accumulate = 2};
-  ls_config_t of = ls_plan_config(config, &c);
+  ls_config_t of = of_ranks(2, "broken", 2);
   of.parallel.deadline_s = 1e6;
   ls_timing_job_t job = job_of(&of, 2, true);
   for (broken = 1; broken <= 3; broken++) {
@@ -208,7 +212,7 @@ static void a_plan_times_and_remembers(void **state) {
   assert_true(plan.timed >= 1);
   assert_true(plan.profile_changed);
   for (int i = 0; i < plan.count; i++) /* the largest that a configuration takes */
-    assert_true(plan.candidate[i].bucket_bytes >= 1 && plan.candidate[i].bucket_bytes <= 1000000000000);
+    assert_in_range(plan.candidate[i].config.parallel.options.bucket_bytes, 1, 1000000000000);
   ls_plan_release(&plan);
   options.budget_s = 1e-9;
   assert_int_equal(ls_plan_make(ctx, &of, profile, &options, &plan), LS_OK);
@@ -234,8 +238,7 @@ static void a_plan_on_a_busy_machine_times_one_candidate(void **state) {
 
 static void every_allocation_may_fail(void **state) {
   (void)state;
-  ls_candidate_t c = {.devices = 2, .threads = 1, .strategy = "ddp", .bucket_bytes = 1, .accumulate = 2};
-  ls_config_t of = ls_plan_config(config, &c);
+  ls_config_t of = of_ranks(2, "ddp", 2);
   ls_timing_job_t job = job_of(&of, 2, true);
   ls_timing_t timing;
   job.window_ns = 100000;

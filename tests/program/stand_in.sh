@@ -92,13 +92,13 @@ for ranks in $world; do
 
   # every step is planned with and without a side lane, and what the plan says trains
   "$program" plan "$work/dense.yaml" --no-crossover --budget-ms 60000 --devices "$ranks" --json >"$work/plan.json" 2>"$work/err" || fail "plan: $(cat "$work/err")"
-  for lane in true false; do
-    grep -q "\"side_lane\": $lane," "$work/plan.json" || fail "no candidate with side_lane $lane: $(cat "$work/plan.json")"
+  for lane in on off; do
+    grep -q "\"side_lane\": \"$lane\"" "$work/plan.json" || fail "no candidate with side_lane $lane: $(cat "$work/plan.json")"
   done
   grep -q '"priced": false' "$work/plan.json" && fail "not priced: $(cat "$work/plan.json")"
   sed -n 's/^ *"command": "\(.* train .*\)",\{0,1\}$/\1/p' "$work/plan.json" | sort -u >"$work/commands"
   for lane in on off; do
-    grep -q "parallel.side_lane=$lane " "$work/commands" || fail "no command with side_lane=$lane: $(cat "$work/commands")"
+    grep -Eq "parallel.side_lane=$lane( |\$)" "$work/commands" || fail "no command with side_lane=$lane: $(cat "$work/commands")"
   done
   while read -r command; do
     for backend in ref cuda; do

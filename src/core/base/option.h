@@ -58,6 +58,11 @@ typedef struct {
   ls_change_t change;
   bool secret; /* LS_OPT_STRING: a value of secret.h, hidden wherever it is saved or shown */
   bool apart;  /* min, below 0, stands for "not given": other values are at least 0 */
+  enum {
+    LS_PLAN_KEEPS,
+    LS_PLAN_PLACES,
+    LS_PLAN_TUNES
+  } plan; /* lockstep plan chooses it: which ranks there are, or how they work */
 } ls_option_t;
 
 #define LS_OPTION_TYPE(field)                                                                                \
@@ -107,6 +112,14 @@ ls_status_t ls_option_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_section_t
 /* The section's resolved values as a JSON object (new reference; NULL when memory is short). Paths are
  * absolute, so they mean the same wherever the object is saved. */
 json_t *ls_option_json(const ls_section_t *section, const void *source);
+
+/* The value of one row (new reference; NULL when memory is short). */
+json_t *ls_option_value_json(const ls_option_t *row, const void *source);
+/* Whether two structs of the section have the same value of a row: to the bit, texts by their characters. */
+bool ls_option_equal(const ls_option_t *row, const void *a, const void *b);
+bool ls_option_is_default(const ls_option_t *row, const void *source);
+/* The value as `--set` takes it, in the arena; NULL when memory is short. */
+const char *ls_option_text(ls_arena_t *arena, const ls_option_t *row, const void *source);
 
 /* "integer, in [1, 256], samples, default 128"; owned by the arena, NULL when memory is short. */
 const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row);

@@ -5,6 +5,7 @@
 #include "base/option_value.h"
 #include "base/secret.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static json_t *path_json(const char *path) {
@@ -67,13 +68,42 @@ json_t *ls_option_json(const ls_section_t *section, const void *source) {
   json_t *object = json_object();
   const ls_option_t *row;
   for (int i = 0; object && (row = ls_section_row(section, i)); i++) {
-    json_t *value = value_json(row, (const unsigned char *)source + row->offset);
+    json_t *value = ls_option_value_json(row, source);
     if (json_object_set_new(object, row->name, value) != 0) { /* also when value is NULL */
       json_decref(object);
       return NULL;
     }
   }
   return object;
+}
+
+json_t *ls_option_value_json(const ls_option_t *row, const void *source) {
+  return value_json(row, (const unsigned char *)source + row->offset);
+}
+
+static bool same_json(json_t *a, json_t *b) {
+  const bool same = a && b && json_equal(a, b);
+  json_decref(a);
+  json_decref(b);
+  return same;
+}
+
+bool ls_option_equal(const ls_option_t *row, const void *a, const void *b) {
+  return same_json(ls_option_value_json(row, a), ls_option_value_json(row, b));
+}
+
+bool ls_option_is_default(const ls_option_t *row, const void *source) {
+  return same_json(ls_option_value_json(row, source), ls_option_default_json(row));
+}
+
+const char *ls_option_text(ls_arena_t *arena, const ls_option_t *row, const void *source) {
+  json_t *value = ls_option_value_json(row, source);
+  char *dumped = value && !json_is_string(value) ? ls_json_dump(value, JSON_COMPACT) : NULL;
+  const char *text = json_is_string(value) ? json_string_value(value) : dumped;
+  text = text ? ls_arena_strdup(arena, text) : NULL;
+  free(dumped);
+  json_decref(value);
+  return text;
 }
 
 static const char *choices_text(ls_arena_t *arena, const char *const *choices) {

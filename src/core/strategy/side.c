@@ -121,7 +121,7 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
   l->lane = ls_arena_array(&l->work, nodes, sizeof(*l->lane)); /* zero: compute */
   l->last_compute = -1;
   if (!x.of_loss || !x.term || !x.beside || !l->lane) return LS_ERR_MEMORY;
-  if (!l->in->options.side_lane || !l->in->optim) return LS_OK;
+  if (l->in->options.side_lane != LS_SIDE_ON || !l->in->optim) return LS_OK;
   find_of_loss(&x);
   for (int n = g->node_count - 1; n >= 0; n--) { /* whoever reads a node's tensors was decided before */
     const ls_graph_node_t *node = &g->nodes[n];
@@ -134,3 +134,25 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
   return LS_OK;
 }
 _Static_assert(LS_LANE_COMPUTE == 0, "where nothing is chosen");
+
+const char *ls_strategy_settle(ls_strategy_options_t *options, const ls_backend_t *backend) {
+  const bool asked = options->side_lane == LS_SIDE_ON, has = backend->side_bytes > 0;
+  options->side_lane = asked && has ? LS_SIDE_ON : LS_SIDE_OFF;
+  return asked && !has ? "parallel.side_lane" : NULL;
+}
+
+/* What a second lane brings depends on how much of the device each kernel fills, so it is proposed where steps are timed. */
+ls_status_t ls_strategy_propose(const ls_strategy_t *strategy, const ls_proposal_t *proposal) {
+  ls_strategy_options_t options = *proposal->configured;
+  const ls_proposal_t each = {proposal->ranks, proposal->timed, proposal->backend, &options,
+                              proposal->arena, proposal->emit,  proposal->user};
+  const bool open = options.side_lane == LS_SIDE_AUTO && proposal->timed && proposal->backend->side_bytes > 0;
+  ls_strategy_settle(&options, proposal->backend);
+  ls_status_t status = LS_OK;
+  for (int lanes = 0; lanes <= open && status == LS_OK; lanes++) {
+    if (lanes) options.side_lane = LS_SIDE_ON;
+    status = proposal->emit(proposal->user, &options);
+    if (status == LS_OK && strategy->propose) status = strategy->propose(&each);
+  }
+  return status;
+}

@@ -21,6 +21,10 @@
 #define LS_NAME_TARGETS  "targets"
 #define LS_NAME_ROWS     "rows"
 
+/* AUTO is what lockstep plan chooses; without a plan it is OFF. */
+typedef enum { LS_SIDE_OFF, LS_SIDE_ON, LS_SIDE_AUTO } ls_side_t;
+
+/* How a strategy lowers a step. Rows of a configuration's section parallel fill bucket_bytes and side_lane. */
 typedef struct {
   int64_t bucket_bytes; /* gradient bucket; >= 1 */
   /* Micro-batches are virtual shards: all of the same shape, a power of two on each of a power of two ranks.
@@ -28,7 +32,7 @@ typedef struct {
    * ranks. */
   bool reproducible;
   /* The backward pass computes gradients of parameters on LS_LANE_SIDE, beside those of values. The bits are the same. */
-  bool side_lane;
+  int side_lane;   /* ls_side_t */
   ls_dtype_t wire; /* in which gradients travel between ranks; `lower` refuses what it does not do */
   const void *own; /* the struct that the strategy's own section fills; NULL: it has none */
 } ls_strategy_options_t;
@@ -54,6 +58,7 @@ typedef struct {
  * machine? */
 typedef struct {
   int ranks;
+  bool timed;                              /* steps can be timed: what only timing can tell may be proposed */
   const ls_backend_t *backend;             /* of every rank */
   const ls_strategy_options_t *configured; /* are priced first, in any case */
   ls_arena_t *arena;                       /* memory for what `own` of an emitted proposal points to */
@@ -98,6 +103,12 @@ int ls_strategy_index(const ls_strategy_t *strategy); /* in the list */
 bool ls_strategy_register(const ls_strategy_t *strategy);
 /* The default for so many ranks: the first strategy that is for one rank, or for several. */
 const ls_strategy_t *ls_strategy_default(int64_t ranks);
+
+/* Emits the configured options, then everything that the strategy, and what all strategies share, proposes. */
+ls_status_t ls_strategy_propose(const ls_strategy_t *strategy, const ls_proposal_t *proposal);
+/* Turns off what the backend cannot do, and what is left to a plan. The name of an option that was on and is off now;
+ * NULL: none. */
+const char *ls_strategy_settle(ls_strategy_options_t *options, const ls_backend_t *backend);
 
 /* The rows of a global batch that `rank` computes: contiguous, sizes differ by at most one, sum exact. */
 void ls_share(int64_t global_batch, int rank, int world_size, int64_t *first, int64_t *count);

@@ -169,25 +169,27 @@ static json_t *input_json(const ls_input_times_t *t) {
 static json_t *header_json(const gather_t *g, const ls_config_t *config, const ls_train_report_t *r) {
   const ls_program_t *p = program(g);
   int64_t flops = 0;
-  int buckets = 0, side = 0;
+  int buckets = 0;
   for (int k = 0; k < p->count; k++)
     for (int i = 0; i < p->member[k]->task_count; i++) {
       flops += p->times[k] * p->member[k]->tasks[i].flops;
       buckets += p->times[k] * (p->member[k]->tasks[i].kind == LS_TASK_COLLECTIVE);
-      side |= p->member[k]->tasks[i].lane == LS_LANE_SIDE;
     }
-  json_int_t shards = config->parallel.reproducible ? (json_int_t)config->parallel.shards : 0;
-  return json_pack(
-      "{s:I, s:i, s:s, s:{s:I, s:I, s:I, s:i, s:b}, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:o, s:o, s:[]}",
-      "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy", r->strategy, "options",
-      "accumulate", (json_int_t)config->train.accumulate, "shards", shards, "bucket_bytes",
-      (json_int_t)config->parallel.bucket_bytes, "buckets", buckets / p->period, "side_lane", side,
-      "precision", ls_math_names[config->train.precision], "backend", r->backend, "device", r->device,
-      "threads_per_rank", r->threads_per_rank, "params", (json_int_t)r->params, "bytes_per_device",
-      bytes_json(p, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory), "flops_per_step",
-      (json_int_t)(flops / p->period), "input", input_json(&ls_trainer_engine(g->trainer)->input),
-      "collectives", collectives_json(g), "timeline",
-      ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
+  ls_config_t used = *config;
+  ls_strategy_settle(&used.parallel.options, ls_trainer_engine(g->trainer)->backend);
+  json_t *options = ls_config_tuned_json(&used);
+  json_object_set_new(options, "shards",
+                      json_integer(config->parallel.reproducible ? config->parallel.shards : 0));
+  json_object_set_new(options, "buckets", json_integer(buckets / p->period));
+  return json_pack("{s:I, s:i, s:s, s:o, s:s, s:s, s:s, s:i, s:I, s:o, s:I, s:o, s:o, s:o, s:[]}",
+                   "global_batch", (json_int_t)r->global_batch, "ranks", r->world_size, "strategy",
+                   r->strategy, "options", options, "precision", ls_math_names[config->train.precision],
+                   "backend", r->backend, "device", r->device, "threads_per_rank", r->threads_per_rank,
+                   "params", (json_int_t)r->params, "bytes_per_device",
+                   bytes_json(p, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory),
+                   "flops_per_step", (json_int_t)(flops / p->period), "input",
+                   input_json(&ls_trainer_engine(g->trainer)->input), "collectives", collectives_json(g),
+                   "timeline", ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */

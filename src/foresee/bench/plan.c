@@ -9,20 +9,17 @@
 typedef struct {
   char backend[32], precision[32], strategy[32], peer_access[32];
   double params, global_batch, ranks, threads;
-  double accumulate, shards, bucket_bytes, buckets; /* shards: 0 in older documents */
-  bool side_lane;                                   /* false in older documents */
+  json_t *options; /* borrowed */
   double mean_us, predicted_us, low_us, high_us;
 } cell_t;
 
 #define SAME(field) LS_FIELD(cell_t, field)
-static const ls_field_t option_rows[] = {SAME(accumulate), SAME(bucket_bytes), SAME(buckets), SAME(side_lane),
-                                         LS_FIELD_AS(cell_t, shards, "shards", .known = LS_KNOWN_ABOVE_0)};
 static const ls_field_t time_rows[] = {
     LS_FIELD_AS(cell_t, mean_us, "mean"),
     LS_FIELD_AS(cell_t, low_us, "low",
                 .min = -INFINITY), /* an interval from few repetitions reaches below 0 */
     LS_FIELD_AS(cell_t, high_us, "high"), LS_FIELD_AS(cell_t, predicted_us, "predicted")};
-static const ls_record_t option_record = LS_RECORD(option_rows), time_record = LS_RECORD(time_rows);
+static const ls_record_t time_record = LS_RECORD(time_rows);
 static const ls_field_t rows[] = {
     SAME(backend),
     SAME(precision),
@@ -33,7 +30,7 @@ static const ls_field_t rows[] = {
     LS_FIELD_AS(cell_t, ranks, "devices"), /* of a candidate */
     SAME(ranks),
     LS_FIELD_AS(cell_t, threads, "threads_per_rank"),
-    LS_FIELD_OBJECT(option_record, "options"),
+    SAME(options),
     LS_FIELD_OBJECT(time_record, "step_time_us"),
 };
 static const ls_record_t record = LS_RECORD(rows);
@@ -59,13 +56,19 @@ static bool fits(const cell_t *c, const cell_t *v) {
          (!host || !isfinite(c->threads) || c->threads == v->threads);
 }
 
-/* Whether it is the same schedule: 0 the same options, 1 as many buckets by another size, -1 another
- * schedule. A plan that does not say its options is taken at its word. */
+/* Whether it is the same schedule: 0 the same options, 1 as many buckets by another size, -1 another schedule. Options that
+ * one of them does not say count as equal. */
 static int distance(const cell_t *c, const cell_t *v) {
-  if (!isfinite(c->accumulate) || !isfinite(v->accumulate)) return 0;
-  if (c->accumulate != v->accumulate || c->shards != v->shards || c->side_lane != v->side_lane) return -1;
-  if (v->ranks == 1 || c->bucket_bytes == v->bucket_bytes) return 0;
-  return c->buckets == v->buckets ? 1 : -1;
+  const json_t *other = json_object_get(v->options, "bucket_bytes");
+  const bool cut = v->ranks > 1 && other && !json_equal(other, json_object_get(c->options, "bucket_bytes"));
+  const char *name;
+  json_t *value;
+  json_object_foreach(c->options, name, value) {
+    if (!strcmp(name, "bucket_bytes") || (!strcmp(name, "buckets") && !cut)) continue;
+    other = json_object_get(v->options, name);
+    if (other && !json_equal(value, other)) return -1;
+  }
+  return cut;
 }
 
 /* The nearest candidate; false: none is this variant. */

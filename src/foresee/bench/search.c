@@ -107,7 +107,7 @@ static ls_status_t write_planned(search_t *s, network_t *n, char **path) {
   v.samples = samples_at(s, n->most);
   ls_status_t status = ls_bench_variant_load(s->b, s->b->ctx, &v, &config);
   if (status != LS_OK) return status;
-  config->parallel.side_lane = s->b->side_lane ? LS_SIDE_ON : LS_SIDE_OFF;
+  config->parallel.options.side_lane = s->b->side_lane ? LS_SIDE_ON : LS_SIDE_OFF;
   status = ls_bench_config_write(s->b, config, "plan-config.json", path);
   ls_config_destroy(config);
   return status;

@@ -53,24 +53,9 @@ ls_status_t ls_plan_process_bytes(ls_ctx_t *ctx, const ls_config_t *config, cons
   char family[LS_FAMILY_BYTES];
   *bytes = 0;
   if (!profile || !backend->host_memory) return LS_OK;
-  ls_status_t status = ls_cost_family(ctx, config, backend, (int)config->parallel.ranks,
-                                      (int)config->parallel.threads, family);
+  ls_status_t status = ls_cost_family(ctx, config, backend, family);
   if (status == LS_OK) *bytes = ls_cost_process_bytes(profile, family, rows);
   return status;
-}
-
-ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *c) {
-  ls_config_t copy = *config;
-  copy.parallel.strategy = c->strategy;
-  copy.parallel.ranks = c->devices;
-  if (c->transport) copy.parallel.transport = c->transport->name;
-  copy.parallel.threads = c->threads;
-  copy.parallel.bucket_bytes = c->bucket_bytes;
-  copy.parallel.side_lane = c->side_lane ? LS_SIDE_ON : LS_SIDE_OFF;
-  copy.parallel.own[ls_strategy_index(ls_strategy_find(c->strategy))] = c->own;
-  copy.train.accumulate = c->accumulate;
-  copy.data.resident = c->data_rows > 0 ? LS_RESIDENT_TRUE : LS_RESIDENT_FALSE;
-  return copy;
 }
 
 static int threads_of(const ls_planner_t *p, int devices) {
@@ -81,15 +66,17 @@ static int threads_of(const ls_planner_t *p, int devices) {
 
 /* Decides as training will, with a device to itself. Demanded residency is not refused here, even if it may
  * not fit. */
-static ls_status_t choose_data(const ls_planner_t *p, ls_config_t *config, ls_candidate_t *c) {
+static ls_status_t choose_data(const ls_planner_t *p, ls_candidate_t *c) {
   ls_train_room_t room = {.backend = p->backend, .rows = p->data_rows};
-  config->data.resident = p->config->data.resident;
-  bool bounded = config->data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
+  c->config.data.resident = p->config->data.resident;
+  bool bounded = c->config.data.resident == LS_RESIDENT_AUTO && !p->backend->host_memory;
   bool assumed;
-  int64_t left_bytes =
-      p->memory_bytes - ls_plan_libraries(p->profile, p->backend, c->devices, NULL, &assumed);
+  const int devices = ls_candidate_devices(c);
+  int64_t left_bytes = p->memory_bytes - ls_plan_libraries(p->profile, p->backend, devices, NULL, &assumed);
   if (bounded && left_bytes > 0) room.free_bytes = left_bytes;
-  return ls_train_resident(p->ctx, config, c->devices, &room, &c->data_rows);
+  ls_status_t status = ls_train_resident(p->ctx, &c->config, devices, &room, &c->data_rows);
+  c->config.data.resident = c->data_rows > 0 ? LS_RESIDENT_TRUE : LS_RESIDENT_FALSE;
+  return status;
 }
 
 static const ls_transport_t *transport_of(const ls_planner_t *p) {
@@ -98,33 +85,33 @@ static const ls_transport_t *transport_of(const ls_planner_t *p) {
 }
 
 ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy) {
-  if (!strategy) strategy = ls_strategy_default(devices);
-  return (ls_candidate_t){.devices = devices,
-                          .threads = threads_of(p, devices),
-                          .host = p->backend->host_processors,
-                          .strategy = strategy->name,
-                          .transport = devices > 1 ? transport_of(p) : NULL,
-                          .own = ls_config_strategy(p->config, strategy).own,
-                          .bucket_bytes = p->config->parallel.bucket_bytes,
-                          .side_lane = ls_config_side_lane(p->config, p->backend),
-                          .accumulate = p->config->train.accumulate,
-                          .speedup = NAN,
-                          .efficiency = NAN,
-                          .epoch_s = NAN,
-                          .epoch_kwh = NAN,
-                          .epoch_cost = NAN,
-                          .samples_per_s = NAN,
-                          .exposed_ns = NAN,
-                          .step = {NAN, NAN, NAN},
-                          .why = ""};
+  ls_candidate_t c = {.config = *p->config,
+                      .host = p->backend->host_processors,
+                      .transport = devices > 1 ? transport_of(p) : NULL,
+                      .speedup = NAN,
+                      .efficiency = NAN,
+                      .epoch_s = NAN,
+                      .epoch_kwh = NAN,
+                      .epoch_cost = NAN,
+                      .samples_per_s = NAN,
+                      .exposed_ns = NAN,
+                      .step = {NAN, NAN, NAN},
+                      .why = ""};
+  ls_parallel_config_t *parallel = &c.config.parallel;
+  parallel->strategy = (strategy ? strategy : ls_strategy_default(devices))->name;
+  parallel->backend = p->backend->name;
+  parallel->ranks = devices;
+  parallel->threads = threads_of(p, devices);
+  ls_strategy_settle(&parallel->options, p->backend);
+  return c;
 }
 
 /* rows 0: of rank 0's share. */
-static ls_status_t lower(const ls_planner_t *p, ls_candidate_t *c, const ls_config_t *config,
-                         ls_step_kind_t kind, int64_t rows, ls_program_t *program) {
-  const ls_step_spec_t spec = {.step = ls_config_step(config),
+static ls_status_t lower(const ls_planner_t *p, ls_candidate_t *c, ls_step_kind_t kind, int64_t rows,
+                         ls_program_t *program) {
+  const ls_step_spec_t spec = {.step = ls_config_step(&c->config),
                                .kind = kind,
-                               .world_size = c->devices,
+                               .world_size = ls_candidate_devices(c),
                                .rows = rows,
                                .data_rows = c->data_rows,
                                .backend = p->backend};
@@ -137,30 +124,46 @@ static ls_status_t lower(const ls_planner_t *p, ls_candidate_t *c, const ls_conf
   return LS_OK;
 }
 
-ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
-  ls_config_t config = ls_plan_config(p->config, c);
-  ls_status_t status = choose_data(p, &config, c);
-  if (status == LS_OK) status = lower(p, c, &config, LS_STEP_TRAIN, 0, program);
-  if (status != LS_OK) return status;
-  c->buckets = 0;
+ls_status_t ls_candidate_name(const ls_planner_t *p, ls_candidate_t *c) {
+  return ls_cost_family(p->ctx, &c->config, p->backend, c->family);
+}
+
+/* Kinds and sizes of the collectives in their order. */
+static void note_exchange(const ls_program_t *program, ls_candidate_t *c) {
+  c->collectives = 0;
+  c->cut = 0;
   for (int i = 0; i < program->count; i++)
-    for (int t = 0; t < program->member[i]->task_count; t++)
-      c->buckets += program->member[i]->tasks[t].kind == LS_TASK_COLLECTIVE;
+    for (int t = 0; t < program->member[i]->task_count; t++) {
+      const ls_task_t *task = &program->member[i]->tasks[t];
+      if (task->kind != LS_TASK_COLLECTIVE) continue;
+      const uint64_t facts[] = {(uint64_t)i, task->collective, ls_task_large_bytes(program->member[i], task)};
+      for (int k = 0; k < LS_COUNT(facts); k++)
+        c->cut = (c->cut ^ facts[k]) * UINT64_C(1099511628211); /* FNV-1a over words */
+      c->collectives++;
+    }
+}
+
+ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
+  ls_status_t status = choose_data(p, c);
+  if (status == LS_OK) status = lower(p, c, LS_STEP_TRAIN, 0, program);
+  if (status != LS_OK) return status;
+  c->schedule = ls_program_hash(program);
+  note_exchange(program, c);
   ls_program_fit(program, &c->fit);
   return LS_OK;
 }
 
 /* Evaluation has a program of its own beside the training step's. */
 static ls_status_t lower_evaluation(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
-  ls_config_t config = ls_plan_config(p->config, c);
-  int64_t rows = ls_engine_eval_rows(ls_config_batching(&config), p->eval_samples, c->devices);
-  return lower(p, c, &config, LS_STEP_EVALUATE, rows, program);
+  int64_t rows =
+      ls_engine_eval_rows(ls_config_batching(&c->config), p->eval_samples, ls_candidate_devices(c));
+  return lower(p, c, LS_STEP_EVALUATE, rows, program);
 }
 
 /* A rank's part of the host's memory. All of them count the samples, which are there once. */
 static int64_t host_part(const ls_candidate_t *c, int64_t memory_bytes) {
   int64_t samples_bytes = c->need.samples_bytes < memory_bytes ? c->need.samples_bytes : 0;
-  return (memory_bytes + (c->devices - 1) * samples_bytes) / c->devices;
+  return (memory_bytes + (ls_candidate_devices(c) - 1) * samples_bytes) / ls_candidate_devices(c);
 }
 
 static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
@@ -172,14 +175,11 @@ static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
 }
 
 ls_status_t ls_candidate_memory(const ls_planner_t *p, ls_candidate_t *c) {
-  const ls_config_t config = ls_plan_config(p->config, c);
-  ls_status_t status =
-      ls_plan_process_bytes(p->ctx, &config, p->profile, p->backend, c->rows, &c->process_bytes);
-  if (status != LS_OK) return status;
+  c->process_bytes = c->family[0] ? ls_cost_process_bytes(p->profile, c->family, c->rows) : 0;
   if (!c->process_bytes) c->process_bytes = p->process_bytes;
-  if (p->backend->host_memory) c->margin_bytes = c->threads * thread_margin_bytes;
-  c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, c->devices, &c->need, c->process_bytes,
-                                         &c->library_bytes, &c->library_assumed);
+  if (p->backend->host_memory) c->margin_bytes = ls_candidate_threads(c) * thread_margin_bytes;
+  c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, ls_candidate_devices(c), &c->need,
+                                         c->process_bytes, &c->library_bytes, &c->library_assumed);
   c->fits = fits(p, c);
   return LS_OK;
 }
@@ -189,12 +189,12 @@ static ls_status_t add_up(const ls_planner_t *p, ls_candidate_t *c) {
   ls_status_t status = ls_candidate_lower(p, c, &train);
   if (status == LS_OK) status = lower_evaluation(p, c, &eval);
   ls_train_data_size_t data = p->data;
-  data.decoding_bytes = c->threads * p->work_bytes;
+  data.decoding_bytes = ls_candidate_threads(c) * p->work_bytes;
   if (status == LS_OK) ls_train_need(p->backend, &train, &eval, &data, &c->need);
   ls_program_release(&eval);
   ls_program_release(&train);
   if (status != LS_OK) return status;
-  c->need.samples_ranks = c->devices;
+  c->need.samples_ranks = ls_candidate_devices(c);
   return ls_candidate_memory(p, c);
 }
 
@@ -205,8 +205,9 @@ ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c) {
   /* the user chose the shards: another number would give other bits */
   if (p->config->parallel.reproducible) return status;
   ls_candidate_t next = *c;
-  while (status == LS_OK && !c->fits && next.rows > 1 && 2 * next.accumulate <= LS_ACCUMULATE_MAX) {
-    next.accumulate *= 2;
+  int64_t *parts = &next.config.train.accumulate;
+  while (status == LS_OK && !c->fits && next.rows > 1 && 2 * *parts <= LS_ACCUMULATE_MAX) {
+    *parts *= 2;
     status = add_up(p, &next);
     if (status == LS_OK && (next.fits || next.device_bytes < c->device_bytes)) *c = next;
   }

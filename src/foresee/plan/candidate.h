@@ -49,9 +49,11 @@ typedef struct {
 /* A candidate with so many devices and the configuration's own options, nothing computed yet. strategy NULL:
  * the default for so many devices. */
 ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_strategy_t *strategy);
-/* Rank 0's program of the candidate in ls_plan_config's configuration. */
+/* Sets the name of its timings, by ls_cost_family. */
+ls_status_t ls_candidate_name(const ls_planner_t *p, ls_candidate_t *c);
+/* Rank 0's program. Sets rows, data_rows, schedule, cut, collectives and fit. */
 ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program);
-/* Doubles the micro-batches until a rank's memory suffices. Sets rows, accumulate, buckets, fit, fits. */
+/* Doubles the micro-batches until a rank's memory suffices. And what ls_candidate_lower does. */
 ls_status_t ls_candidate_fit(const ls_planner_t *p, ls_candidate_t *c);
 /* Its memory by what the profile says now, after ls_candidate_fit: sets process_bytes, library_bytes, margin_bytes,
  * device_bytes, fits. */
@@ -85,6 +87,6 @@ double ls_plan_saved_hours(const ls_config_t *config, const ls_plan_t *plan, dou
 ls_status_t ls_plan_purchases(const ls_planner_t *p, ls_plan_t *plan);
 /* replay.c: the candidate's step as the profile's rates make it, kept like a timing. LS_ERR_NOT_FOUND
  * (unreported): the profile has no rates of this kind of device. */
-ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const char *family);
+ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c);
 
 #endif

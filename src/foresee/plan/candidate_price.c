@@ -28,27 +28,28 @@ static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
   return true;
 }
 
-static ls_status_t make_cost(const ls_planner_t *p, const ls_candidate_t *c, ls_cost_t *cost) {
+static ls_status_t make_cost(const ls_planner_t *p, ls_candidate_t *c, ls_cost_t *cost) {
   const ls_machine_t *machine = ls_profile_machine(p->profile);
-  ls_config_t config = ls_plan_config(p->config, c);
   *cost = (ls_cost_t){.profile = p->profile,
                       .backend = p->backend,
-                      .ranks = c->devices,
-                      .threads = c->threads,
+                      .ranks = ls_candidate_devices(c),
+                      .threads = ls_candidate_threads(c),
                       .rows = (double)c->rows,
                       .rank_bytes = c->fit.device_total_bytes - ls_fit_bytes(&c->fit, "data")};
   if (c->transport) ls_transport_key(c->transport, cost->transport);
   const ls_curve_point_t *memory;
   char key[LS_PROFILE_KEY_BYTES];
-  int threads = p->backend->host_processors ? c->threads : 1; /* as probe keeps it */
+  int threads = p->backend->host_processors ? ls_candidate_threads(c) : 1; /* as probe keeps it */
   ls_profile_key(key, (ls_profile_key_t){LS_KEY_DEVICE, p->backend->name, "memory", 0, threads});
   int points = ls_profile_curve(p->profile, key, &memory);
   if (points > 0 && memory[points - 1].bytes > 0)
     cost->memory_ns_per_byte = memory[points - 1].time.ns / memory[points - 1].bytes;
   if (machine->l2_bytes > 0 && machine->l3_bytes > 0)
-    cost->cache_bytes = machine->l2_bytes * c->threads + machine->l3_bytes / c->devices;
-  ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, cost->family);
-  ls_cost_timing(cost->family, p->backend, c->devices, c->buckets, cost->timing);
+    cost->cache_bytes =
+        machine->l2_bytes * ls_candidate_threads(c) + machine->l3_bytes / ls_candidate_devices(c);
+  ls_status_t status = c->family[0] ? LS_OK : ls_candidate_name(p, c);
+  memcpy(cost->family, c->family, sizeof cost->family);
+  ls_cost_timing(p->backend, c, cost->timing);
   return status;
 }
 
@@ -68,8 +69,8 @@ static ls_status_t time_job(ls_planner_t *p, ls_candidate_t *c, const ls_timing_
   if (status != LS_OK) return status;
   status = add_blocks(p, c, &timing);
   if (status == LS_OK)
-    status =
-        ls_cost_keep_tasks(p->ctx, p->profile, cost->family, p->backend, c->devices, c->threads, &timing);
+    status = ls_cost_keep_tasks(p->ctx, p->profile, cost->family, p->backend, ls_candidate_devices(c),
+                                ls_candidate_threads(c), &timing);
   if (status == LS_OK && timing.process_bytes > 0)
     status = ls_cost_keep_process_bytes(p->profile, cost->family, c->rows, timing.process_bytes);
   if (status == LS_OK)
@@ -84,7 +85,6 @@ bool ls_candidate_timeable(const ls_planner_t *p, const ls_candidate_t *c) {
 }
 
 ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
-  ls_config_t config = ls_plan_config(p->config, c);
   ls_cost_t cost;
   ls_status_t status = make_cost(p, c, &cost);
   bool known = !p->fresh && ls_cost_known(p->profile, cost.timing, c->rows, !p->searching);
@@ -94,7 +94,7 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
     known = false;
   if (status != LS_OK || (known && !c->timed)) return status;
   if (p->replay) {
-    status = ls_replay_time(p, c, cost.family);
+    status = ls_replay_time(p, c);
     return status == LS_ERR_NOT_FOUND ? LS_OK : status; /* it is listed as not priced */
   }
   const int64_t least_ns = WINDOW_MIN_MS * INT64_C(1000000), most_ns = WINDOW_MAX_MS * INT64_C(1000000);
@@ -102,16 +102,17 @@ ls_status_t ls_candidate_time(ls_planner_t *p, ls_candidate_t *c) {
   if (window_ns < least_ns) window_ns = least_ns;
   /* However late: a plan of nothing is none. */
   if (ls_clock_ns() + window_ns > p->deadline_ns && (p->any_known || p->searching)) return LS_OK;
-  ls_timing_job_t job = {
-      .config = &config,
-      .backend = p->backend,
-      .ranks = c->devices,
-      .threads = c->threads,
-      .together = ls_cost_together(p->backend, c->devices),
-      .data_rows = c->data_rows,
-      .eval_rows =
-          p->evaluates ? ls_engine_eval_rows(ls_config_batching(&config), p->eval_samples, c->devices) : 0,
-      .window_ns = window_ns};
+  ls_timing_job_t job = {.config = &c->config,
+                         .backend = p->backend,
+                         .ranks = ls_candidate_devices(c),
+                         .threads = ls_candidate_threads(c),
+                         .together = ls_cost_together(p->backend, ls_candidate_devices(c)),
+                         .data_rows = c->data_rows,
+                         .eval_rows = p->evaluates
+                                          ? ls_engine_eval_rows(ls_config_batching(&c->config),
+                                                                p->eval_samples, ls_candidate_devices(c))
+                                          : 0,
+                         .window_ns = window_ns};
   status = time_job(p, c, &job, &cost);
   if (status == LS_OK && p->backend->host_processors) status = ls_busy_note(p, cost.timing, c->rows);
   if (status != LS_OK) return status;
@@ -158,8 +159,8 @@ static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char
  * a device they are early enough, or the step waits for them. */
 static void add_input(const ls_planner_t *p, ls_candidate_t *c) {
   bool host = p->backend->host_processors;
-  int threads = host ? c->threads : p->cpus / c->devices;
-  double ns = (double)(c->rows * c->accumulate) * p->input_ns / (threads > 1 ? threads : 1);
+  int threads = host ? ls_candidate_threads(c) : p->cpus / ls_candidate_devices(c);
+  double ns = (double)(c->rows * c->config.train.accumulate) * p->input_ns / (threads > 1 ? threads : 1);
   if (p->scale) ns *= p->scale->input;
   double more = host ? ns : fmax(0, ns - c->step.ns);
   c->step = (ls_time_t){c->step.ns + more, c->step.low_ns + more, c->step.high_ns + more};
@@ -194,9 +195,10 @@ static ls_time_t moved(const ls_time_t *of, double ns, double e) {
 
 /* The candidate whose timing a candidate's price begins with: itself, or the one with the configured options. */
 static ls_candidate_t sibling(const ls_planner_t *p, const ls_candidate_t *c) {
-  ls_candidate_t base = ls_candidate_make(p, c->devices, ls_strategy_find(c->strategy));
-  base.threads = c->threads;
-  base.accumulate = c->accumulate;
+  ls_candidate_t base =
+      ls_candidate_make(p, ls_candidate_devices(c), ls_strategy_find(c->config.parallel.strategy));
+  base.config.parallel.threads = c->config.parallel.threads;
+  base.config.train.accumulate = c->config.train.accumulate;
   base.transport = ls_transport_default(p->backend);
   return base;
 }
@@ -207,8 +209,8 @@ static void add_beyond(ls_candidate_t *c, double beyond_ns) {
   const double by = beyond_ns < 0 ? fmax(1 + beyond_ns / c->step.ns, 0) : 1, more_ns = fmax(beyond_ns, 0);
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     c->parts_ns[i] *= by;
-  c->exposed_ns = c->exposed_ns * by + (c->devices > 1 ? more_ns : 0);
-  c->parts_ns[c->devices > 1 ? LS_PHASE_STEP_COMM : LS_PHASE_STEP_REST] += more_ns;
+  c->exposed_ns = c->exposed_ns * by + (ls_candidate_devices(c) > 1 ? more_ns : 0);
+  c->parts_ns[ls_candidate_devices(c) > 1 ? LS_PHASE_STEP_COMM : LS_PHASE_STEP_REST] += more_ns;
 }
 
 /* Where all that a step contains was timed together, the timing takes the model's place. The model then says where the
@@ -219,7 +221,7 @@ static ls_status_t by_timing(const ls_planner_t *p, ls_candidate_t *c, const ls_
   ls_time_t step, mean;
   bool exact;
   double base_ns = c->step.ns;
-  if (c->devices > 1 && !ls_cost_together(p->backend, c->devices)) return LS_OK;
+  if (ls_candidate_devices(c) > 1 && !ls_cost_together(p->backend, ls_candidate_devices(c))) return LS_OK;
   const bool itself = (!c->transport || ls_transport_is_usual(c->transport)) &&
                       ls_cost_step(p->profile, own->timing, own->rows, &step, &mean, &exact);
   if (!itself || p->scale) {

@@ -13,9 +13,11 @@ static int by_time(const void *a, const void *b) {
   if (good_x != good_y) return good_y - good_x;
   if (x->priced != y->priced) return y->priced - x->priced;
   if (x->priced && x->mean.high_ns != y->mean.high_ns) return x->mean.high_ns < y->mean.high_ns ? -1 : 1;
-  return x->devices != y->devices   ? x->devices - y->devices
-         : x->threads != y->threads ? x->threads - y->threads
-                                    : x->buckets - y->buckets;
+  return ls_candidate_devices(x) != ls_candidate_devices(y)
+             ? ls_candidate_devices(x) - ls_candidate_devices(y)
+         : ls_candidate_threads(x) != ls_candidate_threads(y)
+             ? ls_candidate_threads(x) - ls_candidate_threads(y)
+             : x->collectives - y->collectives;
 }
 
 static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candidate_t *c) {
@@ -23,9 +25,10 @@ static void add_costs(const ls_config_t *config, const ls_plan_t *plan, ls_candi
   if (plan->samples < 0) return;
   c->epoch_s = ceil((double)plan->samples / (double)plan->batch) * c->mean.ns * 1e-9;
   double hours = c->epoch_s / 3600;
-  if (cost->power_w > 0) c->epoch_kwh = hours * cost->power_w * 1e-3 * c->devices;
+  if (cost->power_w > 0) c->epoch_kwh = hours * cost->power_w * 1e-3 * ls_candidate_devices(c);
   double energy = cost->power_w > 0 && cost->price_kwh > 0 ? c->epoch_kwh * cost->price_kwh : 0;
-  if (cost->device_hour > 0 || energy > 0) c->epoch_cost = hours * c->devices * cost->device_hour + energy;
+  if (cost->device_hour > 0 || energy > 0)
+    c->epoch_cost = hours * ls_candidate_devices(c) * cost->device_hour + energy;
 }
 
 static double needed_mb(const ls_candidate_t *c) {
@@ -53,22 +56,22 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
   const char *sure = c->step.low_ns > best->step.high_ns && c->mean.low_ns > best->mean.high_ns
                          ? ""
                          : " (the intervals overlap)";
-  if (c->devices > best->devices)
+  if (ls_candidate_devices(c) > ls_candidate_devices(best))
     return ls_arena_printf(
         arena,
         "%.1f %% slower: of its step %.0f %% is exposed communication and %.0f %% the optimizer, "
         "which every rank repeats%s",
         slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns, sure);
-  if (c->devices < best->devices)
+  if (ls_candidate_devices(c) < ls_candidate_devices(best))
     return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
-  if (c->threads != best->threads)
-    return ls_arena_printf(arena, "%.1f %% slower: %d thread%s instead of %d%s", slower, c->threads,
-                           LS_PLURAL(c->threads), best->threads, sure);
-  if (c->side_lane != best->side_lane)
-    return ls_arena_printf(arena, "%.1f %% slower: gradients of weights computed %s the rest%s", slower,
-                           c->side_lane ? "beside" : "in turn with", sure);
-  return ls_arena_printf(arena, "%.1f %% slower: %d bucket%s %.1f us of communication exposed%s", slower,
-                         c->buckets, c->buckets == 1 ? " leaves" : "s leave", c->exposed_ns * 1e-3, sure);
+  if (ls_candidate_threads(c) != ls_candidate_threads(best))
+    return ls_arena_printf(arena, "%.1f %% slower: %d thread%s instead of %d%s", slower,
+                           ls_candidate_threads(c), LS_PLURAL(ls_candidate_threads(c)),
+                           ls_candidate_threads(best), sure);
+  const char *differs = ls_plan_difference(arena, c, best);
+  return !differs ? NULL
+                  : ls_arena_printf(arena, "%.1f %% slower: %s%s%.1f us of communication exposed%s", slower,
+                                    differs, *differs ? "; " : "", c->exposed_ns * 1e-3, sure);
 }
 
 /* What the choice says of itself: nothing, unless its steps or those of the next best vary by more than what is between
@@ -92,14 +95,15 @@ ls_status_t ls_plan_conclude(const ls_config_t *config, ls_plan_t *plan) {
   const ls_candidate_t *best = plan->candidate, *one = NULL;
   plan->choice = plan->count > 0 && best->priced && best->fits ? 0 : -1;
   for (int i = 0; i < plan->count && !one; i++)
-    if (plan->candidate[i].priced && plan->candidate[i].devices == 1) one = &plan->candidate[i];
+    if (plan->candidate[i].priced && ls_candidate_devices(&plan->candidate[i]) == 1)
+      one = &plan->candidate[i];
   for (int i = 0; i < plan->count; i++) {
     ls_candidate_t *c = &plan->candidate[i];
     if (c->priced && one) {
       double speedup = one->mean.ns / c->mean.ns;
-      bool disturbed = speedup > c->devices && (c->busy_share > 0 || one->busy_share > 0);
+      bool disturbed = speedup > ls_candidate_devices(c) && (c->busy_share > 0 || one->busy_share > 0);
       c->speedup = disturbed ? NAN : speedup;
-      c->efficiency = c->speedup / c->devices;
+      c->efficiency = c->speedup / ls_candidate_devices(c);
     }
     if (c->priced) add_costs(config, plan, c);
     if (plan->choice >= 0 &&
@@ -122,8 +126,9 @@ ls_status_t ls_plan_nothing_chosen(ls_ctx_t *ctx, const ls_plan_t *plan) {
       ctx, LS_ERR_MEMORY,
       "plan: no candidate fits: the smallest needs %.1f MB%s%s for each of %d rank%s (samples in memory: "
       "%.1f MB), and %.1f MB are there for %s; use a smaller network, batch or data set",
-      needed_mb(least), least->host_short ? " of the host's memory" : "", allowance(least), least->devices,
-      LS_PLURAL(least->devices), (double)least->need.samples_bytes * 1e-6,
+      needed_mb(least), least->host_short ? " of the host's memory" : "", allowance(least),
+      ls_candidate_devices(least), LS_PLURAL(ls_candidate_devices(least)),
+      (double)least->need.samples_bytes * 1e-6,
       (double)(least->host_short ? plan->host_memory_bytes : plan->memory_bytes) * 1e-6,
       host ? "all of them" : "each");
 }

@@ -4,10 +4,9 @@
 #define LS_PLAN_COST_H
 
 #include "comm/transport.h"
-#include "plan/timing.h"
+#include "plan/plan.h"
 #include "plan/price.h"
-
-enum { LS_FAMILY_BYTES = 80 };
+#include "plan/timing.h"
 
 typedef struct {
   const ls_profile_t *profile;
@@ -33,11 +32,12 @@ bool ls_cost_collective(const ls_profile_t *profile, const char *kind, const cha
 bool ls_cost_together(const ls_backend_t *backend, int ranks);
 /* The processors that a rank may use when `ranks` share this machine; 0 = all. */
 int ls_cost_cpus(const ls_backend_t *backend, int ranks);
-/* `config` as ls_plan_config makes it: it says whether the data stay on the device. */
-ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
-                           int threads, char family[LS_FAMILY_BYTES]);
-/* The name of a timing: the family, and of ranks that exchange also the number of buckets. */
-void ls_cost_timing(const char *family, const ls_backend_t *backend, int ranks, int buckets,
+/* The name of the timings of a step: everything on which its times depend, except the number of rows and the cut of what
+ * is exchanged. `config` is a candidate's, or says the strategy, ranks and threads, and whether the data stay on the device. */
+ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend,
+                           char family[LS_FAMILY_BYTES]);
+/* The name of a candidate's timing: its family, and of ranks that exchange also the cut of what they exchange. */
+void ls_cost_timing(const ls_backend_t *backend, const ls_candidate_t *candidate,
                     char timing[LS_FAMILY_BYTES]);
 /* Whether exactly this many rows were timed; `well`: as often as a plan's own candidates are. */
 bool ls_cost_known(const ls_profile_t *profile, const char *timing, int64_t rows, bool well);

@@ -14,10 +14,7 @@ static ls_status_t price_at(const ls_planner_t *p, int devices, int64_t batch, d
   config.train.batch = batch;
   at.config = &config;
   ls_candidate_t c = ls_candidate_make(&at, devices, NULL);
-  ls_program_t program = {0};
-  ls_status_t status = ls_candidate_lower(&at, &c, &program);
-  ls_program_release(&program);
-  if (status == LS_OK) status = ls_candidate_price(&at, &c);
+  ls_status_t status = ls_candidate_price(&at, &c);
   *step_ns = status == LS_OK && c.priced ? c.mean.high_ns : NAN;
   return status;
 }
@@ -33,15 +30,14 @@ static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool 
 
 /* Long steps, and steps for which memory does not suffice, are not timed, but extrapolated from those that were. */
 static ls_status_t time_place(ls_planner_t *p, ls_candidate_t *c) {
-  char family[LS_FAMILY_BYTES], timing[LS_FAMILY_BYTES];
+  char timing[LS_FAMILY_BYTES];
   ls_time_t step = {.ns = 0};
   bool exact;
-  ls_config_t config = ls_plan_config(p->config, c);
-  ls_status_t status = ls_cost_family(p->ctx, &config, p->backend, c->devices, c->threads, family);
+  ls_status_t status = ls_candidate_name(p, c);
   if (status != LS_OK) return status;
-  ls_cost_timing(family, p->backend, c->devices, c->buckets, timing);
+  ls_cost_timing(p->backend, c, timing);
   ls_cost_step(p->profile, timing, (double)c->rows, &step, NULL, &exact);
-  int64_t together = p->backend->host_memory ? c->devices : 1;
+  int64_t together = p->backend->host_memory ? ls_candidate_devices(c) : 1;
   bool room = p->memory_bytes <= 0 || together * (int64_t)c->fit.device_total_bytes < p->memory_bytes;
   return room && step.ns <= step_long_ns ? ls_candidate_time(p, c) : LS_OK;
 }

@@ -2,61 +2,34 @@
 #include "plan/family.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 enum { POINTS_MAX = 48 };
 
-static char *dump(json_t *json) {
-  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-  json_decref(json);
-  return text;
-}
-
-/* The part of the key that tells a step apart from that of the default strategy on the same network. */
-static char *strategy_text(ls_arena_t *arena, const ls_config_t *config, int ranks) {
-  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
-  if (strategy == ls_strategy_default(ranks)) return ls_arena_strdup(arena, "");
-  const void *options = ls_config_strategy(config, strategy).own;
-  char *own = strategy->section ? dump(ls_option_json(strategy->section, options)) : NULL;
-  char *text = ls_arena_printf(arena, "|%s%s", strategy->name, own ? own : "");
-  free(own);
-  return text;
-}
-
-ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend, int ranks,
-                           int threads, char family[LS_FAMILY_BYTES]) {
+/* The step of one row that exchanges everything at once: what all batches and all cuts have in common. */
+ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_backend_t *backend,
+                           char family[LS_FAMILY_BYTES]) {
   char name[LS_BACKEND_KEY_BYTES];
-  char *model = dump(ls_model_json(&config->model)), *optimizer = dump(ls_optim_json(&config->optimizer));
-  char shards[48] = "";
-  if (config->parallel.reproducible)
-    snprintf(shards, sizeof shards, "|%lld shards", (long long)config->parallel.shards);
-  char wire[16] = "";
-  if (config->parallel.wire && ranks > 1)
-    snprintf(wire, sizeof wire, "|%s", ls_wire_names[config->parallel.wire]);
-  const char *side = ls_config_side_lane(config, backend) ? "|side lane" : "";
-  ls_arena_t arena;
-  ls_arena_init(&arena, ctx);
-  char *strategy = strategy_text(&arena, config, ranks);
-  char *text =
-      model && optimizer && strategy
-          ? ls_arena_printf(&arena, "%s|%s|clip %d|parts %lld|data %lld%s%s%s%s%s%s%s%s", model, optimizer,
-                            config->train.clip_norm > 0, (long long)config->train.accumulate,
-                            config->data.kind == LS_DATA_SYNTHETIC ? (long long)config->data.samples : -1ll,
-                            config->data.resident == LS_RESIDENT_TRUE ? "|resident" : "", shards,
-                            config->parallel.fuse ? "|fused" : "", config->parallel.bind ? "" : "|free", wire,
-                            config->model.dtype == LS_U8 ? "|bytes" : "", side, strategy)
-          : NULL;
-  ls_status_t status = text ? LS_OK : ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the name of a timing");
-  if (text)
-    snprintf(family, LS_FAMILY_BYTES, "step %s t%d of %d %016llx",
-             ls_backend_key(backend, (ls_math_t)config->train.precision, name), threads, ranks,
-             (unsigned long long)XXH3_64bits(text, strlen(text)));
-  ls_arena_release(&arena);
-  free(optimizer);
-  free(model);
-  return status;
+  ls_config_t one = *config;
+  ls_parallel_config_t *parallel = &one.parallel;
+  one.train.batch = parallel->reproducible ? parallel->shards : one.train.accumulate * parallel->ranks;
+  parallel->options.bucket_bytes = INT64_MAX;
+  const int64_t resident = one.data.kind == LS_DATA_SYNTHETIC ? one.data.samples : 1;
+  const ls_step_spec_t spec = {.step = ls_config_step(&one),
+                               .kind = LS_STEP_TRAIN,
+                               .world_size = (int)parallel->ranks,
+                               .rows = 1,
+                               .data_rows = one.data.resident == LS_RESIDENT_TRUE ? resident : 0,
+                               .backend = backend};
+  ls_step_t step;
+  ls_status_t status = ls_step_lower(ctx, &spec, &step);
+  if (status != LS_OK) return status;
+  snprintf(family, LS_FAMILY_BYTES, "step %s t%lld of %lld%s %016llx",
+           ls_backend_key(backend, (ls_math_t)one.train.precision, name), (long long)parallel->threads,
+           (long long)parallel->ranks, parallel->bind ? "" : " free",
+           (unsigned long long)ls_program_hash(&step.program));
+  ls_step_release(&step);
+  return LS_OK;
 }
 
 bool ls_family_by_bytes(const ls_task_t *task) {
@@ -134,12 +107,11 @@ bool ls_family_look_up(const ls_profile_t *profile, const char *key, double at, 
   return true;
 }
 
-void ls_cost_timing(const char *family, const ls_backend_t *backend, int ranks, int buckets,
-                    char timing[LS_FAMILY_BYTES]) {
-  if (ls_cost_together(backend, ranks))
-    snprintf(timing, LS_FAMILY_BYTES, "%.60s in %d", family, buckets);
+void ls_cost_timing(const ls_backend_t *backend, const ls_candidate_t *c, char timing[LS_FAMILY_BYTES]) {
+  if (ls_cost_together(backend, ls_candidate_devices(c)))
+    snprintf(timing, LS_FAMILY_BYTES, "%.55s cut %016llx", c->family, (unsigned long long)c->cut);
   else
-    snprintf(timing, LS_FAMILY_BYTES, "%s", family);
+    snprintf(timing, LS_FAMILY_BYTES, "%s", c->family);
 }
 
 bool ls_cost_known(const ls_profile_t *profile, const char *timing, int64_t rows, bool well) {

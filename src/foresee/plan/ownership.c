@@ -7,7 +7,7 @@
 static const ls_candidate_t *best_on(const ls_plan_t *plan, bool one) {
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
-    if (c->priced && c->fits && (c->devices == 1) == one) return c;
+    if (c->priced && c->fits && (ls_candidate_devices(c) == 1) == one) return c;
   }
   return NULL;
 }
@@ -35,10 +35,10 @@ void ls_plan_ownership(const ls_config_t *config, const ls_plan_t *plan, ls_owne
   double hours_one = run_hours(config, plan, one->mean.ns),
          hours_more = run_hours(config, plan, more->mean.ns);
   if (!isfinite(hours_one) || !isfinite(hours_more)) return;
-  int extra = more->devices - 1;
-  double kwh = (hours_more * more->devices - hours_one) * cost->power_w * 1e-3;
+  int extra = ls_candidate_devices(more) - 1;
+  double kwh = (hours_more * ls_candidate_devices(more) - hours_one) * cost->power_w * 1e-3;
   o->known = true;
-  o->devices = more->devices;
+  o->devices = ls_candidate_devices(more);
   o->saved_hours_month = (hours_one - hours_more) * cost->trainings_per_month;
   o->benefit_month = o->saved_hours_month * cost->engineer_hour;
   o->energy_month = kwh * cost->price_kwh * cost->trainings_per_month;

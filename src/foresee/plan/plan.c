@@ -97,10 +97,10 @@ static ls_status_t check_only(const ls_planner_t *p, const ls_plan_options_t *op
   return LS_OK;
 }
 
-/* Whether two candidates run the same ops on the same ranks, however these exchange. */
-static bool same_ranks(const ls_candidate_t *a, const ls_candidate_t *b) {
-  return a->devices == b->devices && a->threads == b->threads && a->accumulate == b->accumulate &&
-         a->side_lane == b->side_lane && !strcmp(a->strategy, b->strategy) && a->own == b->own;
+/* Whether the same ranks run the same step by the same transport. */
+static bool same_step(const ls_candidate_t *a, const ls_candidate_t *b) {
+  return a->schedule == b->schedule && ls_candidate_threads(a) == ls_candidate_threads(b) &&
+         a->transport == b->transport;
 }
 
 /* The proposals, limited by the arena's memory. */
@@ -114,10 +114,9 @@ typedef struct {
 static ls_status_t add(enumeration_t *e, ls_candidate_t c) {
   ls_plan_t *plan = e->plan;
   ls_status_t status = ls_candidate_fit(e->p, &c);
-  for (int i = 0; i < plan->count; i++) /* another size that gives the same buckets */
-    if (same_ranks(&plan->candidate[i], &c) && plan->candidate[i].buckets == c.buckets &&
-        plan->candidate[i].transport == c.transport)
-      return status;
+  for (int i = 0; i < plan->count && status == LS_OK; i++)
+    if (same_step(&plan->candidate[i], &c)) return LS_OK;
+  if (status == LS_OK) status = ls_candidate_name(e->p, &c);
   if (plan->count == e->capacity) {
     int more = e->capacity ? 2 * e->capacity : 64;
     ls_candidate_t *list = ls_arena_array(&plan->arena, (size_t)more, sizeof *list);
@@ -133,8 +132,8 @@ static ls_status_t add(enumeration_t *e, ls_candidate_t c) {
 static ls_status_t add_proposal(void *user, const ls_strategy_options_t *options) {
   enumeration_t *e = user;
   ls_candidate_t c = e->c;
-  c.bucket_bytes = options->bucket_bytes;
-  c.own = options->own;
+  c.config.parallel.options = *options;
+  c.config.parallel.own[ls_strategy_index(ls_strategy_find(c.config.parallel.strategy))] = options->own;
   return add(e, c);
 }
 
@@ -145,36 +144,27 @@ static int fewer_threads(const ls_planner_t *p, int threads) {
   return !open || threads == 1 ? 0 : threads < 8 ? 1 : threads / 4;
 }
 
-/* What is won by a second lane depends on how much of the device each kernel fills: only timing tells. So it is not
- * proposed for another machine, whose tasks are priced one by one. */
-static bool open_side_lane(const ls_planner_t *p) {
-  return p->backend->side_bytes && !p->replay && p->config->parallel.side_lane == LS_SIDE_AUTO;
-}
-
-/* On a host the side lane has no effect, so nothing is left out. */
+/* The option that the configuration has on and the machine that is not here cannot have, as far as a plan can tell. */
 static const char *left_out(const ls_planner_t *p) {
-  const bool out = p->replay && !p->backend->host_memory && p->config->parallel.side_lane == LS_SIDE_ON;
-  return out ? "parallel.side_lane" : NULL;
+  ls_strategy_options_t options = p->config->parallel.options;
+  const char *off = ls_strategy_settle(&options, p->backend);
+  return p->replay && !p->backend->host_memory ? off : NULL;
 }
 
 /* Adds what one strategy proposes for so many devices, by one transport. */
 static ls_status_t enumerate_strategy(enumeration_t *e, const ls_strategy_t *strategy) {
   const ls_planner_t *p = e->p;
   const ls_strategy_options_t configured = ls_config_strategy(p->config, strategy);
-  const ls_proposal_t proposal = {.ranks = e->c.devices,
+  const ls_proposal_t proposal = {.ranks = ls_candidate_devices(&e->c),
+                                  .timed = !p->replay,
                                   .backend = p->backend,
                                   .configured = &configured,
                                   .arena = &e->plan->arena,
                                   .emit = add_proposal,
                                   .user = e};
-  ls_status_t status = LS_OK;
-  for (int side = 0; side <= open_side_lane(p) && status == LS_OK; side++) {
-    e->c.side_lane |= side;
-    status = add(e, e->c);
-    if (status == LS_OK && strategy->propose) status = strategy->propose(&proposal);
-  }
+  ls_status_t status = ls_strategy_propose(strategy, &proposal);
   ls_candidate_t c = e->c;
-  while (status == LS_OK && (c.threads = fewer_threads(p, c.threads)) > 0)
+  while (status == LS_OK && (c.config.parallel.threads = fewer_threads(p, ls_candidate_threads(&c))) > 0)
     status = add(e, c);
   return status;
 }
@@ -200,6 +190,7 @@ static ls_status_t enumerate_transports(enumeration_t *e, int devices, const ls_
       continue;
     e->c = usual;
     e->c.transport = other;
+    e->c.config.parallel.transport = other->name;
     status = enumerate_strategy(e, strategy);
   }
   return status;
@@ -219,8 +210,8 @@ static bool wins_here(const ls_plan_t *plan, int devices) {
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
     if (!c->priced || !c->fits) continue;
-    if (c->devices == 1) one_ns = fmin(one_ns, c->mean.high_ns);
-    if (c->devices == devices) many_ns = fmin(many_ns, c->mean.high_ns);
+    if (ls_candidate_devices(c) == 1) one_ns = fmin(one_ns, c->mean.high_ns);
+    if (ls_candidate_devices(c) == devices) many_ns = fmin(many_ns, c->mean.high_ns);
   }
   return isfinite(one_ns) && many_ns < one_ns;
 }
@@ -247,18 +238,18 @@ static ls_status_t count_params(ls_ctx_t *ctx, const ls_config_t *config, int64_
   return LS_OK;
 }
 
-/* Whether an earlier candidate has the same ranks. */
+/* Whether an earlier candidate runs the same ops on the same ranks, however these exchange. */
 static bool has_sibling(const ls_plan_t *plan, int i) {
   for (int k = 0; k < i; k++)
-    if (same_ranks(&plan->candidate[k], &plan->candidate[i])) return true;
+    if (strcmp(plan->candidate[k].family, plan->candidate[i].family) == 0) return true;
   return false;
 }
 
 /* Ranks that exchange while they are timed are timed with every size of buckets; else one timing serves all. */
 static bool times_itself(const ls_planner_t *p, const ls_plan_t *plan, int i) {
   const ls_candidate_t *c = &plan->candidate[i];
-  return c->fits &&
-         (!has_sibling(plan, i) || (ls_cost_together(p->backend, c->devices) && ls_candidate_timeable(p, c)));
+  return c->fits && (!has_sibling(plan, i) ||
+                     (ls_cost_together(p->backend, ls_candidate_devices(c)) && ls_candidate_timeable(p, c)));
 }
 
 /* Candidates without siblings before them come first: they are what the others can be priced from. */
@@ -302,7 +293,8 @@ static ls_status_t fill(ls_planner_t *p, const ls_plan_options_t *options, ls_pl
   enumeration_t e = {.p = p, .plan = plan};
   ls_status_t status = count_params(p->ctx, p->config, &plan->params);
   for (int n = 1; n <= p->devices && status == LS_OK; n++)
-    if (worth_trying(n, p->devices, options) && ls_engine_can_share(ls_config_batching(p->config), n)) status = enumerate(&e, n);
+    if (worth_trying(n, p->devices, options) && ls_engine_can_share(ls_config_batching(p->config), n))
+      status = enumerate(&e, n);
   ls_load_t begin;
   ls_load_read(options->stat_path, &begin);
   if (status == LS_OK) status = time_all(p, plan);
@@ -340,7 +332,8 @@ static ls_status_t find_backend(ls_planner_t *p, const ls_plan_options_t *option
 
 ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t *profile,
                          const ls_plan_options_t *options, ls_plan_t *out) {
-  ls_plan_t plan = {.samples = options->samples,
+  ls_plan_t plan = {.config = *config,
+                    .samples = options->samples,
                     .batch = config->train.batch,
                     .shards = config->parallel.reproducible ? config->parallel.shards : 0,
                     .choice = -1};
@@ -379,54 +372,4 @@ ls_status_t ls_plan_make(ls_ctx_t *ctx, const ls_config_t *config, ls_profile_t 
 void ls_plan_release(ls_plan_t *plan) {
   ls_arena_release(&plan->arena);
   memset(plan, 0, sizeof *plan);
-}
-
-enum { SETS_MAX = 64 };
-
-/* Whether training has to be told the transport. */
-static bool named(const ls_candidate_t *c) {
-  return c->transport && !ls_transport_is_usual(c->transport);
-}
-
-/* The strategy's own options. */
-static int own_sets(ls_arena_t *arena, const ls_candidate_t *c, char **set, int count) {
-  const ls_section_t *section = ls_strategy_find(c->strategy)->section;
-  json_t *own = section ? ls_option_json(section, c->own) : NULL, *value;
-  const char *key;
-  json_object_foreach(own, key, value) {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (text && count < SETS_MAX) set[count++] = ls_arena_printf(arena, "%s.%s=%s", section->name, key, text);
-    free(text);
-  }
-  json_decref(own);
-  return count;
-}
-
-char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *c, const char *backend, const char *precision) {
-  char **set = ls_arena_array(arena, SETS_MAX + 1, sizeof *set);
-  if (!set) return NULL;
-  int count = 0;
-  set[count++] = ls_arena_printf(arena, "parallel.strategy=%s", c->strategy);
-  set[count++] = ls_arena_printf(arena, "parallel.ranks=%d", c->devices);
-  if (named(c)) set[count++] = ls_arena_printf(arena, "parallel.transport=%s", c->transport->name);
-  set[count++] = ls_arena_printf(arena, "parallel.threads=%d", c->threads);
-  if (backend) set[count++] = ls_arena_printf(arena, "parallel.backend=%s", backend);
-  set[count++] = ls_arena_printf(arena, "parallel.bucket_bytes=%lld", (long long)c->bucket_bytes);
-  if (!c->host) set[count++] = ls_arena_printf(arena, "parallel.side_lane=%s", c->side_lane ? "on" : "off");
-  set[count++] = ls_arena_printf(arena, "train.accumulate=%lld", (long long)c->accumulate);
-  if (precision) set[count++] = ls_arena_printf(arena, "train.precision=%s", precision);
-  count = own_sets(arena, c, set, count);
-  for (int i = 0; i < count; i++)
-    if (!set[i]) return NULL;
-  return set;
-}
-
-const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *c) {
-  const char *s = LS_PLURAL(c->devices), *by = named(c) ? ", " : "",
-             *transport = *by ? c->transport->name : "";
-  if (!c->host)
-    return ls_arena_printf(arena, "%s, %d device%s%s%s%s", c->strategy, c->devices, s, by, transport,
-                           c->side_lane ? ", side lane" : "");
-  return ls_arena_printf(arena, "%s, %d device%s x %d thread%s%s%s", c->strategy, c->devices, s, c->threads,
-                         LS_PLURAL(c->threads), by, transport);
 }

@@ -9,21 +9,23 @@
 #include "plan/price.h"
 #include "train/train.h"
 
+enum { LS_FAMILY_BYTES = 80 };
+
 typedef struct {
-  int devices, threads; /* threads of each rank; on devices with memory of their own they only load samples */
-  bool host;            /* the devices are processors: threads compute */
-  const char *strategy;
+  ls_config_t
+      config; /* the plan's configuration with this candidate's values of the options that a plan chooses
+                       * (ls_config_setting): a shallow copy, whose pointers the plan's own holds */
+  bool host;  /* the devices are processors: threads compute. Else threads only load samples */
   const ls_transport_t *transport; /* the transport of its ranks; NULL: it has one rank, or none is known */
-  int64_t bucket_bytes;
-  bool side_lane;         /* computes gradients of parameters on a lane beside */
-  const void *own;        /* the strategy's own options (strategy.h); NULL: it has none */
-  int buckets;            /* number of buckets of gradients; 0 = nothing is exchanged */
-  int64_t accumulate;     /* micro-batches of a step */
-  int64_t rows;           /* of rank 0's micro-batch */
-  int64_t data_rows;      /* samples that stay on each device; 0 = the host gathers */
-  ls_fit_t fit;           /* of rank 0, which needs the most: only the training step */
-  ls_train_memory_t need; /* of rank 0: everything that the run allocates */
-  int64_t library_bytes;  /* additional memory of libraries */
+  uint64_t schedule;               /* identity of rank 0's program (ls_program_hash) */
+  uint64_t cut;                    /* identity of what the program exchanges, whatever its rows */
+  int collectives;                 /* of rank 0's program; 0: nothing is exchanged */
+  char family[LS_FAMILY_BYTES];    /* name of its timings (ls_cost_family); "": not named yet */
+  int64_t rows;                    /* of rank 0's micro-batch */
+  int64_t data_rows;               /* samples that stay on each device; 0 = the host gathers */
+  ls_fit_t fit;                    /* of rank 0, which needs the most: only the training step */
+  ls_train_memory_t need;          /* of rank 0: everything that the run allocates */
+  int64_t library_bytes;           /* additional memory of libraries */
   int64_t process_bytes; /* ls_plan_process_bytes of it, or of a candidate with fewer devices; 0: not known */
   int64_t margin_bytes;  /* the prediction of a host's device_bytes is sure to about so many; 0: not known */
   bool library_assumed;  /* the profile does not have it: this is an allowance, used only for `fits` */
@@ -85,6 +87,7 @@ typedef struct {
 
 typedef struct {
   ls_arena_t arena;
+  ls_config_t config; /* that was planned: a shallow copy of the caller's, which has to live */
   const char *backend, *precision;
   ls_input_times_t input; /* as in the options */
   int64_t batch, samples; /* global batch; samples of an epoch, -1 = not known */
@@ -145,19 +148,27 @@ int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *ba
                              const ls_train_memory_t *need, int64_t process_bytes, int64_t *library_bytes,
                              bool *assumed);
 /* What a process held beyond lockstep's own allocations while a plan timed this step on a host, by the profile. `config` is
- * ls_plan_config's, or says the strategy, ranks and threads of a training; rows: of rank 0's micro-batch. *bytes 0: the step
+ * a candidate's, or says the strategy, ranks and threads of a training; rows: of rank 0's micro-batch. *bytes 0: the step
  * was not timed. */
 ls_status_t ls_plan_process_bytes(ls_ctx_t *ctx, const ls_config_t *config, const ls_profile_t *profile,
                                   const ls_backend_t *backend, int64_t rows, int64_t *bytes);
 
-/* The configuration with the candidate's devices, strategy and options in it (a shallow copy; `config` must
- * live). */
-ls_config_t ls_plan_config(const ls_config_t *config, const ls_candidate_t *candidate);
-/* The candidate as assignments for --set, NULL-terminated, owned by the arena; NULL when memory is short. A
- * NULL backend or precision is left out. */
-char **ls_plan_sets(ls_arena_t *arena, const ls_candidate_t *candidate, const char *backend,
-                    const char *precision);
-/* "ddp, 2 devices x 1 thread", on GPUs "ddp, 2 devices"; owned by the arena. */
+static inline int ls_candidate_devices(const ls_candidate_t *c) {
+  return (int)c->config.parallel.ranks;
+}
+static inline int ls_candidate_threads(const ls_candidate_t *c) {
+  return (int)c->config.parallel.threads;
+}
+
+/* rows.c: candidates as vectors of option rows. Texts are owned by the arena; NULL when memory is short. */
+/* The options that say the candidate, as arguments of --set; NULL-terminated. */
+const char **ls_plan_sets(ls_arena_t *arena, const ls_plan_t *plan, const ls_candidate_t *candidate);
+/* "ddp, 2 devices x 1 thread", on GPUs "ddp, 2 devices, side_lane on". */
 const char *ls_plan_name(ls_arena_t *arena, const ls_candidate_t *candidate);
+/* ", NAME VALUE" for each option that is a choice and not at the row's first one. */
+const char *ls_plan_choices(ls_arena_t *arena, const ls_candidate_t *candidate);
+/* The options that tune, where candidates differ: "parallel.side_lane is off instead of on, ..". */
+const char *ls_plan_difference(ls_arena_t *arena, const ls_candidate_t *candidate,
+                               const ls_candidate_t *than);
 
 #endif

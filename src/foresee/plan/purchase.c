@@ -26,22 +26,23 @@ static ls_status_t price_again(const ls_planner_t *p, const ls_plan_t *plan, con
     if (!c.priced || (out->known && c.mean.ns >= out->step_ns)) continue;
     out->known = true;
     out->step_ns = c.mean.ns;
-    out->devices = c.devices;
+    out->devices = ls_candidate_devices(&c);
   }
   return LS_OK;
 }
 
 /* The next larger number of devices: if it is not among the candidates, there are no figures for it. */
 static void one_more(const ls_plan_t *plan, ls_purchase_t *out) {
+  const int now = ls_candidate_devices(&plan->candidate[plan->choice]);
   for (int i = 0; i < plan->count; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
-    if (!c->priced || !c->fits || c->devices <= plan->candidate[plan->choice].devices) continue;
-    if (out->known &&
-        (c->devices > out->devices || (c->devices == out->devices && c->mean.ns >= out->step_ns)))
+    if (!c->priced || !c->fits || ls_candidate_devices(c) <= now) continue;
+    if (out->known && (ls_candidate_devices(c) > out->devices ||
+                       (ls_candidate_devices(c) == out->devices && c->mean.ns >= out->step_ns)))
       continue;
     out->known = true;
     out->step_ns = c->mean.ns;
-    out->devices = c->devices;
+    out->devices = ls_candidate_devices(c);
   }
 }
 
@@ -74,7 +75,7 @@ static const char *more_of_the_same(ls_arena_t *arena, const ls_purchase_t *one)
 
 ls_status_t ls_plan_purchases(const ls_planner_t *p, ls_plan_t *plan) {
   const ls_cost_config_t *cost = &p->config->cost;
-  int devices = plan->candidate[plan->choice].devices;
+  const int devices = ls_candidate_devices(&plan->candidate[plan->choice]);
   const char *faster =
       ls_arena_printf(p->arena, "devices that compute %g times as fast", cost->faster_device_speed);
   const offer_t offers[LS_PURCHASES] = {

@@ -63,15 +63,17 @@ static double product_ns(const rates_t *r, double flops) {
 
 static double factor(const rates_t *r, const ls_planner_t *p, const ls_candidate_t *c, const char *kind) {
   char key[LS_PROFILE_KEY_BYTES];
-  bool together = ls_cost_together(p->backend, c->devices); /* else the price applies the contention factor */
-  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kind, c->devices, c->threads});
+  bool together = ls_cost_together(
+      p->backend, ls_candidate_devices(c)); /* else the price applies the contention factor */
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kind, ls_candidate_devices(c),
+                                         ls_candidate_threads(c)});
   return together ? fmax(ls_profile_value(r->profile, key, 1), 1) : 1;
 }
 
 static bool find_rates(const ls_planner_t *p, const ls_candidate_t *c, rates_t *r) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_time_t launch;
-  int threads = p->backend->host_processors ? c->threads : 1;
+  int threads = p->backend->host_processors ? ls_candidate_threads(c) : 1;
   *r = (rates_t){.profile = p->profile};
   find_products(r, p, threads);
   ls_profile_key(r->memory_key, (ls_profile_key_t){LS_KEY_DEVICE, p->backend->name, "memory", 0, threads});
@@ -93,7 +95,7 @@ static double task_ns(const rates_t *r, const ls_task_t *task) {
   return arithmetic ? fmax(ns, product_ns(r, (double)task->flops) * r->crowd_compute) : ns;
 }
 
-ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const char *family) {
+ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c) {
   rates_t rates;
   ls_candidate_t own = *c;
   ls_timing_t timing = {.rows = c->rows, .math = (ls_math_t)p->config->train.precision};
@@ -115,9 +117,9 @@ ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c, const
         sum += ns * ls_program_times(program, i);
     }
   timing.step = (ls_time_t){sum, sum, sum};
-  status = timing.task
-               ? ls_cost_keep_tasks(p->ctx, p->profile, family, p->backend, c->devices, c->threads, &timing)
-               : LS_ERR_MEMORY;
+  status = timing.task ? ls_cost_keep_tasks(p->ctx, p->profile, c->family, p->backend,
+                                            ls_candidate_devices(c), ls_candidate_threads(c), &timing)
+                       : LS_ERR_MEMORY;
   ls_timing_release(&timing);
   return status;
 }

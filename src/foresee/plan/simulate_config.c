@@ -53,6 +53,7 @@ static int precision_of(const ls_config_t *config) {
 
 ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls_sim_work_t *work) {
   const ls_strategy_t *strategy = ls_strategy_find(strategy_of(config));
+  ls_strategy_options_t options = config->parallel.options;
   if (!strategy || !strategy->distributed)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "strategy \"%s\" uses one rank; give the one to simulate, e.g. --set parallel.strategy=%s",
@@ -64,6 +65,6 @@ ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls
                           .shards = config->parallel.reproducible ? config->parallel.shards : 0,
                           .compute_scale = 1,
                           .strategy = strategy->name,
-                          .left_out = config->parallel.side_lane == LS_SIDE_ON ? "parallel.side_lane" : NULL};
+                          .left_out = ls_strategy_settle(&options, &simulated)};
   return LS_OK;
 }

@@ -51,7 +51,7 @@ typedef struct {
   ls_math_t math;
   bool fuse;
   const ls_strategy_t *strategy;
-  ls_strategy_options_t options; /* side_lane: if the backend has one */
+  ls_strategy_options_t options; /* as far as the backend has them (ls_strategy_settle) */
   ls_batching_t batching;
 } ls_step_options_t;
 

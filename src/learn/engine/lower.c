@@ -72,7 +72,7 @@ static ls_status_t place(lowering_t *l) {
                        .widens = spec->backend->host_memory,
                        .data_rows = kinds[spec->kind].data ? spec->data_rows : 0,
                        .options = l->spec->step.options};
-  l->in.options.side_lane &= spec->backend->side_bytes > 0;
+  ls_strategy_settle(&l->in.options, spec->backend);
   return ls_strategy_declare(l->ctx, l->spec->step.strategy, &l->in);
 }
 
