@@ -129,7 +129,7 @@ def measured(args, folder, name, batch, section, precision):
         yield {"network": name, "what": section if name.startswith("drawn") else None, "batch": batch, "precision": precision,
                "ranks": n, "predicted": row["bytes_per_device"], "by_train": runs[0]["predicted"],
                "measured": [memory["measured"] for memory in runs], "fits": row["fits"],
-               "libraries": row["memory"]["libraries"], "margin": row["memory"]["libraries_margin"],
+               "libraries": row["memory"]["libraries"], "margin": row["memory"]["margin"],
                "survives": survives(command, row["bytes_per_device"] * args.limit // 100) if args.limit else None,
                "error": max(errors, key=abs)}
 

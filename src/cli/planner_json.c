@@ -19,7 +19,7 @@ static const ls_field_t time_rows[] = {TIME(ns, "predicted"), TIME(low_ns, "low"
 static const ls_field_t library_rows[] = {
     OWN(library_bytes, "libraries", LS_FIELD_UNLESS(shown_t, c.library_assumed)),
     OWN(library_bytes, "libraries_allowed"),
-    OWN(margin_bytes, "libraries_margin", .known = LS_KNOWN_ABOVE_0),
+    OWN(margin_bytes, "margin", .known = LS_KNOWN_ABOVE_0),
 };
 static const ls_field_t cost_rows[] = {SAME(epoch_s), SAME(epoch_kwh), OWN(epoch_cost, "epoch_money")};
 static const ls_record_t time_record = LS_RECORD(time_rows), library_record = LS_RECORD(library_rows),

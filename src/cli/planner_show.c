@@ -165,7 +165,7 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
         cli_bytes(best->library_bytes));
   else
     cli_print("  bytes/dev. include %s for libraries, measured%s%s\n", cli_bytes(best->library_bytes),
-              best->margin_bytes ? ", within about " : "",
+              best->margin_bytes ? "; they are sure to about " : "",
               best->margin_bytes ? cli_bytes(best->margin_bytes) : "");
   print_ownership(config, &plan->ownership, best->host);
   print_purchases(config, plan);

@@ -6,9 +6,10 @@
 /* Cautious allowances for the memory of libraries if probe has not measured it: context, modules, cuBLASLt
  * and NCCL on a GPU; program, BLAS and threads on a host. */
 static const int64_t library_device_bytes = INT64_C(1) << 30, library_host_bytes = INT64_C(128) << 20;
-/* How far a host's libraries were from the prediction: malloc keeps an unpredictable number of their blocks for each
- * thread. bench/memory_accuracy.py compares. */
-static const int64_t thread_margin_bytes = 2000000;
+/* How far predictions for a host were from trainings (bench/memory_accuracy.py): malloc keeps an unpredictable number of the
+ * libraries' blocks. */
+static const double host_margin = 0.05;
+static const int64_t host_margin_least_bytes = 6000000;
 
 int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                           const ls_train_memory_t *need, bool *assumed) {
@@ -177,9 +178,10 @@ static bool fits(const ls_planner_t *p, ls_candidate_t *c) {
 ls_status_t ls_candidate_memory(const ls_planner_t *p, ls_candidate_t *c) {
   c->process_bytes = c->family[0] ? ls_cost_process_bytes(p->profile, c->family, c->rows) : 0;
   if (!c->process_bytes) c->process_bytes = p->process_bytes;
-  if (p->backend->host_memory) c->margin_bytes = ls_candidate_threads(c) * thread_margin_bytes;
   c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, ls_candidate_devices(c), &c->need,
                                          c->process_bytes, &c->library_bytes, &c->library_assumed);
+  if (p->backend->host_memory)
+    c->margin_bytes = (int64_t)fmax(host_margin * (double)c->device_bytes, (double)host_margin_least_bytes);
   c->fits = fits(p, c);
   return LS_OK;
 }
