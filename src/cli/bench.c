@@ -1,18 +1,17 @@
 /* lockstep bench: measures variants of a configuration against each other (bench/driver.h). Also, with --once, the process
  * that measures one of them. */
 #include "cli/bench.h"
-#include "base/shipped.h"
 #include "base/tool.h"
-#include "bench/driver.h"
+#include "bench/publish.h"
 #include "cli/commit.h"
 #include "cli/stop.h"
 #include "config/spare.h"
 
 #include "base/shell.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef enum {
   FLAG_STUDY,
@@ -145,64 +144,29 @@ typedef struct {
   const cli_args_t *args;
   const char *study;  /* name of its definition; NULL: none */
   json_t *definition; /* of the study */
-  json_t *plans;      /* {path, plan} of --plan */
+  json_t *plans;
   char *dir, *study_config, *command_line;
 } bench_t;
 
 static const flag_t outputs[] = {FLAG_OUTPUT, FLAG_MARKDOWN, FLAG_HTML};
 
-/* Writes nothing yet: what is there stays as it is if nothing is measured. */
-static ls_status_t try_output(ls_ctx_t *ctx, flag_t flag, const char *path) {
-  struct stat info;
-  if (!*path || (stat(path, &info) == 0 && S_ISDIR(info.st_mode)))
-    return ls_fail(ctx, LS_ERR_IO, "%s takes the name of a file; \"%s\" is %s", flags[flag].name, path,
-                   *path ? "a folder" : "empty");
-  return ls_config_writable(ctx, flags[flag].name, path);
-}
-
-static ls_status_t spare(const bench_t *b, const char *name, const char *path, const ls_config_t *config) {
-  const ls_config_input_t inputs[] = {{name, path}, {0}};
-  ls_status_t status = LS_OK;
-  for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
-    status = ls_config_spares(b->ctx, b->args->extra[outputs[i]], inputs, config);
-  return status;
-}
-
-static ls_status_t spare_config(const bench_t *b) {
-  ls_config_t *config;
-  if (!b->args->config) return LS_OK;
-  ls_status_t status = cli_config_load(b->ctx, b->args, b->args->sets, b->args->set_count, &config);
-  if (status != LS_OK) return status;
-  status = spare(b, "CONFIG", NULL, config);
-  ls_config_destroy(config);
-  return status;
-}
-
-static ls_status_t read_plan(bench_t *b, const char *path) {
-  enum { PLAN_BYTES_MAX = 64 << 20 };
-  json_t *plan = NULL;
-  ls_status_t status = spare(b, flags[FLAG_PLAN].name, path, NULL);
-  if (status == LS_OK)
-    status = ls_json_read(b->ctx, path, PLAN_BYTES_MAX, LS_ERR_DATA, "; not a plan of lockstep plan --json",
-                          &plan);
-  if (status == LS_OK && !json_is_array(json_object_get(plan, "candidates")))
-    status = ls_fail(b->ctx, LS_ERR_DATA, "%s: not a plan of lockstep plan --json", path);
-  if (status == LS_OK)
-    json_array_append_new(b->plans, json_pack("{s:o, s:O}", "path", ls_json_text(path), "plan", plan));
-  json_decref(plan);
-  return status;
-}
-
-/* --plan FILE,FILE: a plan covers one configuration and batch, so a sweep may need several. */
-static ls_status_t read_plans(bench_t *b, const char *list) {
-  char *copy = ls_strdup(b->ctx, list), *state = NULL;
-  if (!copy) return LS_ERR_MEMORY;
-  ls_status_t status = LS_OK;
-  b->plans = json_array();
-  for (char *path = strtok_r(copy, ",", &state); path && status == LS_OK; path = strtok_r(NULL, ",", &state))
-    status = read_plan(b, path);
-  ls_free(copy);
-  return status;
+/* Fails if an output would replace what is read, or cannot be written. Writes nothing: what is there stays as it is if
+ * nothing is measured. */
+static ls_status_t try_output(const bench_t *b, flag_t flag, const ls_config_t *config) {
+  const char *const *given = b->args->extra, *path = given[flag];
+  const ls_config_input_t inputs[] = {{flags[FLAG_FROM].name, given[FLAG_FROM]}, {0}};
+  if (!path) return LS_OK;
+  if (!*path)
+    return ls_fail(b->ctx, LS_ERR_IO, "%s takes the name of a file; \"\" is empty", flags[flag].name);
+  ls_status_t status = ls_config_spares(b->ctx, path, inputs, config);
+  for (const char *plan = given[FLAG_PLAN]; plan && status == LS_OK;) {
+    char one[PATH_MAX];
+    snprintf(one, sizeof one, "%.*s", (int)strcspn(plan, ","), plan);
+    status =
+        ls_config_spares(b->ctx, path, (const ls_config_input_t[]){{flags[FLAG_PLAN].name, one}, {0}}, NULL);
+    plan = strchr(plan, ',') ? strchr(plan, ',') + 1 : NULL;
+  }
+  return status == LS_OK ? ls_config_writable(b->ctx, flags[flag].name, path) : status;
 }
 
 /* Tries outputs and reads plans before anything is measured, because a wrong name must not cost hours. */
@@ -211,83 +175,34 @@ static ls_status_t prepare(bench_t *b) {
   static const char later[] =
       "; a document (--output FILE) can be made into a report later, also on another machine "
       "(lockstep bench --from FILE)";
-  const char *const *given = b->args->extra;
-  ls_status_t status = spare(b, flags[FLAG_FROM].name, given[FLAG_FROM], NULL);
-  if (status == LS_OK) status = spare_config(b);
+  const cli_args_t *args = b->args;
+  ls_config_t *config = NULL;
+  ls_status_t status =
+      args->config ? cli_config_load(b->ctx, args, args->sets, args->set_count, &config) : LS_OK;
   for (int i = 0; i < LS_COUNT(outputs) && status == LS_OK; i++)
-    if (given[outputs[i]]) status = try_output(b->ctx, outputs[i], given[outputs[i]]);
+    status = try_output(b, outputs[i], config);
   for (int i = 0; i < LS_COUNT(reports) && status == LS_OK; i++)
-    if (given[reports[i]]) status = ls_tool_ready(b->ctx, flags[reports[i]].name, later);
-  if (status == LS_OK && given[FLAG_PLAN]) status = read_plans(b, given[FLAG_PLAN]);
+    if (args->extra[reports[i]]) status = ls_tool_ready(b->ctx, flags[reports[i]].name, later);
+  if (status == LS_OK && args->extra[FLAG_PLAN])
+    status = ls_bench_plans_read(b->ctx, args->extra[FLAG_PLAN], &b->plans);
+  ls_config_destroy(config);
   return status;
 }
 
-static void merge_plans(const bench_t *b, json_t *document) {
-  const json_t *own;
-  size_t i;
-  json_array_foreach(b->plans, i, own) {
-    if (ls_bench_plan_merge(document, json_object_get(own, "plan")) == 0)
-      ls_log(
-          b->ctx, LS_LOG_WARN,
-          "%s: none of its candidates is a measured variant (parameters, backend, precision, batch, ranks, "
-          "strategy and schedule have to be the same)",
-          json_string_value(json_object_get(own, "path")));
-  }
-}
-
-/* Reads a document's text, adds what follows from it, and returns its text as the JSON file has it; NULL: memory. */
-static char *concluded(const char *from, json_t **document) {
-  json_t *own = from ? json_loads(from, 0, NULL) : NULL;
-  if (own) ls_bench_conclude(own);
-  json_decref(*document);
-  *document = own;
-  return own ? ls_bench_text(own) : NULL;
-}
-
-static ls_status_t write_report(bench_t *b, flag_t flag, const char *form, const char *document) {
-  char *made;
-  const char *path = b->args->extra[flag];
-  if (!path) return LS_OK;
-  ls_status_t status = ls_tool_make(b->ctx, form, document, &made);
-  if (status != LS_OK) return status;
-  status = ls_file_replace(b->ctx, path, made, strlen(made));
-  ls_free(made);
-  return status;
-}
-
-/* If one file cannot be written, the others still are; the first failure is the result. All of them have the JSON file's
- * numbers, digit by digit, so that --from reproduces them. */
 static ls_status_t publish(bench_t *b, json_t *measured) {
-  const char *output = b->args->extra[FLAG_OUTPUT];
-  ls_status_t status[4] = {LS_OK, LS_OK, LS_OK, LS_OK};
-  json_t *document = NULL;
-  char *made;
-  merge_plans(b, measured);
-  char *first = ls_bench_text(measured), *text = concluded(first, &document);
-  free(first);
-  if (text && b->study) status[0] = ls_tool_make(b->ctx, b->study, text, &made);
-  if (text && b->study && status[0] == LS_OK) {
-    free(text);
-    text = concluded(made, &document);
-    ls_free(made);
-  }
-  if (!text) {
-    json_decref(document);
-    return ls_fail(b->ctx, LS_ERR_MEMORY, "out of memory for the document");
-  }
-  if (output) status[1] = ls_file_replace(b->ctx, output, text, strlen(text));
-  status[2] = write_report(b, FLAG_MARKDOWN, "markdown", text);
-  status[3] = write_report(b, FLAG_HTML, "html", text);
-  free(text);
-  if (b->args->json) {
-    cli_print_json(document);
-  } else {
+  const ls_bench_outputs_t files = {.study = b->study,
+                                    .output = b->args->extra[FLAG_OUTPUT],
+                                    .markdown = b->args->extra[FLAG_MARKDOWN],
+                                    .html = b->args->extra[FLAG_HTML],
+                                    .plans = b->plans};
+  json_t *document;
+  ls_status_t status = ls_bench_publish(b->ctx, &files, measured, &document);
+  if (document && b->args->json)
+    cli_print_json(json_incref(document));
+  else if (document)
     cli_bench_table(document);
-    json_decref(document);
-  }
-  for (int i = 0; i < LS_COUNT(status); i++)
-    if (status[i] != LS_OK) return status[i];
-  return LS_OK;
+  json_decref(document);
+  return status;
 }
 
 /* ---- the study ---- */
@@ -303,10 +218,9 @@ static ls_status_t study_name(bench_t *b) {
                             "--study %s: the study is --study, its families --study families", text);
 }
 
-/* Its sweep gives the lists and numbers that flags leave open (tools/report/study.json, families.json). */
-static ls_status_t study_read(bench_t *b, ls_bench_sweep_t *sweep) {
-  static const char *const words[] = {"config", "models", "networks", "peer"};
-  enum { DEFINITION_BYTES_MAX = 1 << 20 };
+/* The study's sweep gives the lists and numbers that flags leave open, and without CONFIG its own configuration, which
+ * becomes a file beside those of the processes. */
+static ls_status_t use_study(bench_t *b, ls_bench_sweep_t *sweep) {
   const struct {
     flag_t flag;
     const char *key;
@@ -316,24 +230,13 @@ static ls_status_t study_read(bench_t *b, ls_bench_sweep_t *sweep) {
                 {FLAG_WARMUP, "warmup", &sweep->method.warmup_steps},
                 {FLAG_CONTROL, "control", &sweep->method.control_pairs},
                 {FLAG_BUDGET, "budget", &sweep->budget_s}};
-  char *path, file[48];
-  snprintf(file, sizeof file, "report/%s.json", b->study);
-  ls_status_t status = ls_shipped_tool(b->ctx, file, &path);
+  ls_status_t status = ls_bench_study_read(b->ctx, b->study, &b->definition);
   if (status != LS_OK) return status;
-  status = ls_json_read(b->ctx, path, DEFINITION_BYTES_MAX, LS_ERR_DATA, "", &b->definition);
   sweep->study = json_object_get(b->definition, "sweep");
-  for (int i = 0; i < LS_COUNT(words) && status == LS_OK; i++)
-    if (!json_is_string(json_object_get(sweep->study, words[i])))
-      status = ls_fail(b->ctx, LS_ERR_DATA, "%s: sweep.%s is no text", path, words[i]);
   for (int i = 0; i < LS_COUNT(counts); i++)
     if (!b->args->extra[counts[i].flag]) ls_bench_study_count(sweep, counts[i].key, counts[i].value);
   sweep->search = json_is_true(json_object_get(sweep->study, "search"));
-  ls_free(path);
-  return status;
-}
-
-/* Without CONFIG the study's own configuration is a file beside those of the processes. */
-static ls_status_t study_config(bench_t *b, ls_bench_sweep_t *sweep) {
+  if (b->args->config) return LS_OK;
   const char *text = json_string_value(json_object_get(sweep->study, "config"));
   b->study_config = ls_path_join(b->ctx, b->dir, "study.yaml");
   if (!b->study_config) return LS_ERR_MEMORY;
@@ -444,8 +347,7 @@ static ls_status_t report(bench_t *b, ls_bench_sweep_t *sweep, ls_status_t measu
 static ls_status_t measure(bench_t *b) {
   enum { STUDY_PER_PROCESS = 10 }; /* where starting a process takes seconds */
   ls_bench_sweep_t sweep = sweep_of(b);
-  ls_status_t status = b->study ? study_read(b, &sweep) : LS_OK;
-  if (status == LS_OK && !b->args->config) status = study_config(b, &sweep);
+  ls_status_t status = b->study ? use_study(b, &sweep) : LS_OK;
   if (status == LS_OK) status = ls_bench_sweep(&sweep);
   if (status == LS_OK) status = prepare(b);
   if (b->study && !sweep.host && !b->args->extra[FLAG_PER_PROCESS])
