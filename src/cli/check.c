@@ -1,9 +1,10 @@
 /* lockstep check: finds everything that can be found wrong before a run: configuration, data, schedules of
  * all ranks. */
 #include "ckpt/ckpt.h"
-#include "cli/lowered.h"
+#include "cli/cli.h"
+#include "plan/world.h"
 
-static void print_result(const cli_args_t *args, const ls_config_t *config, const cli_lowered_t *lowered,
+static void print_result(const cli_args_t *args, const ls_config_t *config, const ls_plan_world_t *lowered,
                          const ls_dataset_t *data) {
   int64_t tasks = ls_program_step_tasks(&lowered->program[0]);
   if (args->json) {
@@ -65,7 +66,7 @@ static ls_status_t check_weights(ls_ctx_t *ctx, const ls_config_t *config) {
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
   ls_dataset_t *data = NULL;
-  cli_lowered_t lowered;
+  ls_plan_world_t lowered;
   ls_train_place_t end;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
@@ -81,12 +82,12 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status == LS_OK) status = ls_dataset_verify(ctx, data);
   if (status == LS_OK) status = check_weights(ctx, config);
   if (status != LS_OK) goto data;
-  status = cli_lowered_create(ctx, config, data, &lowered);
+  status = ls_plan_world_create(ctx, config, data, &lowered);
   if (status != LS_OK) goto data;
   look_for_devices(ctx, config);
   ls_train_hints(ctx, config, data, end.steps);
   print_result(args, config, &lowered, data);
-  cli_lowered_release(&lowered);
+  ls_plan_world_release(&lowered);
 data:
   ls_dataset_close(data);
 config:

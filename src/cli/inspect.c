@@ -1,8 +1,9 @@
 /* lockstep inspect: shows the meaning of a configuration before anything runs: parameters, work, exact bytes,
  * schedule. */
-#include "cli/lowered.h"
+#include "cli/cli.h"
 #include "graph/pass/pass.h"
 #include "model/summary.h"
+#include "plan/world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static json_t *task_json(const ls_program_t *p, int member, int t) {
                    (json_int_t)task->bytes, "waits", waits);
 }
 
-static void print_json(const ls_config_t *config, const cli_lowered_t *lowered,
+static void print_json(const ls_config_t *config, const ls_plan_world_t *lowered,
                        const ls_model_summary_t *rows) {
   const ls_graph_t *g = lowered->graph[0];
   json_t *layers = json_array(), *ranks = json_array(), *tasks = json_array();
@@ -82,7 +83,7 @@ static void print_json(const ls_config_t *config, const cli_lowered_t *lowered,
   cli_print_json(j);
 }
 
-static void print_fit(const cli_lowered_t *lowered) {
+static void print_fit(const ls_plan_world_t *lowered) {
   ls_fit_t fit;
   ls_program_fit(&lowered->program[0], &fit);
   cli_print("\nbytes on rank 0 (%s; rank 0 has the largest share)\n",
@@ -128,7 +129,7 @@ static void print_kinds(const ls_model_summary_t *rows) {
   }
 }
 
-static void print_people(const ls_config_t *config, const cli_lowered_t *lowered,
+static void print_people(const ls_config_t *config, const ls_plan_world_t *lowered,
                          const ls_model_summary_t *rows) {
   const ls_graph_t *g = lowered->graph[0];
   int width = 12;
@@ -167,20 +168,20 @@ static const cli_extra_t extras[] = {
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
-  cli_lowered_t lowered;
+  ls_plan_world_t lowered;
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
   if (args->extra[EXTRA_RESOLVED]) {
     status = cli_resolved_show(ctx, config, args->json);
     goto config;
   }
-  status = cli_lowered_create(ctx, config, NULL, &lowered);
+  status = ls_plan_world_create(ctx, config, NULL, &lowered);
   if (status != LS_OK) goto config;
   ls_model_summary_t layers;
   status = ls_model_summarise(ctx, &config->model, lowered.graph[0], &layers);
   if (status == LS_OK) (args->json ? print_json : print_people)(config, &lowered, &layers);
   ls_model_summary_release(&layers);
-  cli_lowered_release(&lowered);
+  ls_plan_world_release(&lowered);
 config:
   ls_config_destroy(config);
   return status;

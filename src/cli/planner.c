@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/tool.h"
 #include "cli/stop.h"
+#include "plan/world.h"
 
 #include "base/process.h"
 #include "base/shell.h"
@@ -96,29 +97,6 @@ static void keep_timed(ls_ctx_t *ctx, const ls_profile_t *before, cli_planned_t 
   ls_ctx_destroy(own);
 }
 
-ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options) {
-  const ls_data_config_t *data = &config->data;
-  const ls_data_want_t want = ls_train_want(&config->model);
-  if (data->kind == LS_DATA_SYNTHETIC) {
-    ls_data_dtype(data, &want, &config->model.dtype);
-    options->rows = data->samples;
-    options->samples = data->samples - llround((double)data->samples * data->validation);
-    return LS_OK;
-  }
-  ls_dataset_t *dataset;
-  ls_status_t status = ls_dataset_open(ctx, data, NULL, &want, ls_train_split_seed(config), NULL, &dataset);
-  if (status != LS_OK) return status;
-  options->rows = dataset->rows;
-  options->samples = dataset->train_count;
-  if (dataset->corpus || dataset->images || dataset->mapped) options->text_bytes = ls_dataset_bytes(dataset);
-  options->reading_bytes = dataset->reading_bytes;
-  config->model.dtype = dataset->sample.x.dtype;
-  status = ls_dataset_time(ctx, dataset, &options->input);
-  if (!dataset->features) options->work_bytes = ls_dataset_work_bytes(dataset);
-  ls_dataset_close(dataset);
-  return status;
-}
-
 /* Opens this machine's profile, or has it measured; plans; adds new timings to the profile. `options` may be
  * changed (samples, replay). `recorded`: profile of another machine for which to plan; NULL = this machine.
  * The caller releases the result after LS_OK. */
@@ -130,7 +108,7 @@ static ls_status_t make_plan(ls_ctx_t *ctx, const ls_config_t *config, const cha
   ls_status_t status = open_profile(ctx, recorded, &p);
   options->replay = recorded != NULL;
   if (status == LS_OK && !recorded) status = ls_profile_copy(ctx, p.profile, &before);
-  if (status == LS_OK) status = cli_count_samples(ctx, &read, options);
+  if (status == LS_OK) status = ls_plan_count_samples(ctx, &read, options);
   if (status == LS_OK) status = ls_train_batch_check(ctx, config, "data", options->samples);
   if (status == LS_OK) status = ls_plan_make(ctx, &read, p.profile, options, &p.plan);
   if (status == LS_OK && before && p.plan.profile_changed) keep_timed(ctx, before, &p);

@@ -16,10 +16,6 @@ typedef struct {
   const char *env; /* chosen in the configuration, which owns it; NULL: none */
 } cli_planned_t;
 
-/* The number of samples and the memory for reading them: computed for synthetic data, else read. Sets
- * samples, rows and reading_bytes. */
-ls_status_t cli_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options);
-
 /* The command that runs a candidate, ended by NULL; owned by the arena, NULL when memory is short. */
 const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
                                      const ls_candidate_t *c);

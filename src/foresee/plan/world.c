@@ -1,19 +1,44 @@
 /* Lowers a configuration for all of its ranks in one process. */
-#include "cli/lowered.h"
+#include "plan/world.h"
 
-#include "cli/planner.h"
+#include "machine/machine.h"
+
+#include <math.h>
 
 #include <string.h>
 
-/* The dtype of samples as training has it; they are read only where nothing else knows it. False: they cannot be, and count
- * as f32. `data`: NULL or what was read. */
+ls_status_t ls_plan_count_samples(ls_ctx_t *ctx, ls_config_t *config, ls_plan_options_t *options) {
+  const ls_data_config_t *data = &config->data;
+  const ls_data_want_t want = ls_train_want(&config->model);
+  if (data->kind == LS_DATA_SYNTHETIC) {
+    ls_data_dtype(data, &want, &config->model.dtype);
+    options->rows = data->samples;
+    options->samples = data->samples - llround((double)data->samples * data->validation);
+    return LS_OK;
+  }
+  ls_dataset_t *dataset;
+  ls_status_t status = ls_dataset_open(ctx, data, NULL, &want, ls_train_split_seed(config), NULL, &dataset);
+  if (status != LS_OK) return status;
+  options->rows = dataset->rows;
+  options->samples = dataset->train_count;
+  if (dataset->corpus || dataset->images || dataset->mapped) options->text_bytes = ls_dataset_bytes(dataset);
+  options->reading_bytes = dataset->reading_bytes;
+  config->model.dtype = dataset->sample.x.dtype;
+  status = ls_dataset_time(ctx, dataset, &options->input);
+  if (!dataset->features) options->work_bytes = ls_dataset_work_bytes(dataset);
+  ls_dataset_close(dataset);
+  return status;
+}
+
+/* Sets the dtype of samples as training has it; reads them only where nothing else knows it. False: they cannot be read, and
+ * count as f32. `data`: NULL or the data set. */
 static bool look_at_data(ls_config_t *config, const ls_dataset_t *data) {
   const ls_data_want_t want = ls_train_want(&config->model);
   if (data) config->model.dtype = data->sample.x.dtype;
   if (data || ls_data_dtype(&config->data, &want, &config->model.dtype)) return true;
   ls_ctx_t *quiet = ls_ctx_create(NULL, NULL);
   ls_plan_options_t unused = {0};
-  const bool read = quiet && cli_count_samples(quiet, config, &unused) == LS_OK;
+  const bool read = quiet && ls_plan_count_samples(quiet, config, &unused) == LS_OK;
   ls_ctx_destroy(quiet);
   return read;
 }
@@ -28,7 +53,7 @@ static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_back
   *data_rows = 0;
   if (mode == LS_RESIDENT_FALSE || (mode == LS_RESIDENT_AUTO && !device)) return LS_OK;
   ls_plan_options_t counted = {.rows = samples};
-  ls_status_t status = samples > 0 ? LS_OK : cli_count_samples(ctx, config, &counted);
+  ls_status_t status = samples > 0 ? LS_OK : ls_plan_count_samples(ctx, config, &counted);
   if (status != LS_OK) return status;
   room.rows = counted.rows;
   if (device) {
@@ -46,12 +71,12 @@ static ls_status_t choose_data(ls_ctx_t *ctx, ls_config_t *config, const ls_back
   return ls_train_resident(ctx, config, ranks, &room, data_rows);
 }
 
-ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, const ls_dataset_t *data,
-                               cli_lowered_t *out) {
+ls_status_t ls_plan_world_create(ls_ctx_t *ctx, const ls_config_t *given, const ls_dataset_t *data,
+                                 ls_plan_world_t *out) {
   ls_config_t own = *given, *config = &own;
   const ls_backend_t *backend;
   const int ranks = (int)config->parallel.ranks;
-  cli_lowered_t lowered = {.world_size = ranks};
+  ls_plan_world_t lowered = {.world_size = ranks};
   ls_status_t status = ls_backend_find(ctx, config->parallel.backend, &backend);
   if (status == LS_OK) status = ls_backend_check_math(ctx, backend, (ls_math_t)config->train.precision);
   if (status != LS_OK) return status;
@@ -81,14 +106,14 @@ ls_status_t cli_lowered_create(ls_ctx_t *ctx, const ls_config_t *given, const ls
   }
   if (status == LS_OK) status = ls_program_check_world(lowered.program, ranks);
   if (status != LS_OK) {
-    cli_lowered_release(&lowered);
+    ls_plan_world_release(&lowered);
     return status;
   }
   *out = lowered;
   return LS_OK;
 }
 
-void cli_lowered_release(cli_lowered_t *lowered) {
+void ls_plan_world_release(ls_plan_world_t *lowered) {
   for (int r = 0; r < lowered->world_size; r++) {
     if (lowered->program) ls_program_release(&lowered->program[r]);
     if (lowered->graph) ls_graph_destroy(lowered->graph[r]);
