@@ -55,7 +55,7 @@ static ls_status_t open_engine(fixture_t *f, int64_t data_rows) {
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows);
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, 5);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
-  if (status == LS_OK) status = ls_engine_upload(e, f->dataset);
+  if (status == LS_OK) status = ls_feed_upload(e, f->dataset);
   if (status == LS_OK) status = ls_engine_bind(e, LS_TIMED_NOTHING);
   return status == LS_OK ? ls_engine_fill(e, false) : status;
 }
@@ -66,14 +66,14 @@ static float rate(void *user, int64_t step) {
 }
 
 static ls_status_t step_all(fixture_t *f) {
-  const ls_engine_steps_t steps = {.dataset = f->dataset,
-                                   .seed = 4,
-                                   .total_steps = STEPS,
-                                   .total_samples = STEPS * f->config->train.batch,
-                                   .lr = rate,
-                                   .lr_user = f->config};
+  const ls_feed_t feed = {.dataset = f->dataset,
+                          .seed = 4,
+                          .total_steps = STEPS,
+                          .total_samples = STEPS * f->config->train.batch,
+                          .lr = rate,
+                          .lr_user = f->config};
   ls_engine_t *e = &f->engine;
-  ls_status_t status = ls_engine_start(e, &steps);
+  ls_status_t status = ls_feed_start(e, &feed);
   while (e->finished < STEPS && status == LS_OK) {
     const float *stats;
     if (e->launched < STEPS) status = ls_engine_launch(e);
@@ -154,11 +154,11 @@ static void members_share_state_and_block(void **state) {
   assert_ptr_equal(train->state, e->table);
   assert_ptr_equal(evaluate->state, e->table);
   /* with the samples on the device both take their numbers; predicting takes samples of the host */
-  assert_non_null(ls_engine_batch(e, LS_STEP_EVALUATE, 0).row);
+  assert_non_null(ls_feed_batch(e, LS_STEP_EVALUATE, 0).row);
   assert_int_equal(ls_engine_lower(e, LS_STEP_PREDICT, 5), LS_OK);
   assert_int_equal(ls_engine_bind(e, LS_TIMED_NOTHING), LS_OK);
-  assert_non_null(ls_engine_batch(e, LS_STEP_PREDICT, 0).x);
-  assert_null(ls_engine_batch(e, LS_STEP_PREDICT, 0).row);
+  assert_non_null(ls_feed_batch(e, LS_STEP_PREDICT, 0).x);
+  assert_null(ls_feed_batch(e, LS_STEP_PREDICT, 0).row);
   assert_ptr_equal(e->step[LS_STEP_TRAIN].program.member[0], train);
   tear_down(&f);
 }
@@ -202,10 +202,10 @@ static void small_batches_on_a_host_are_filled_in_the_loop(void **state) {
   fixture_t f;
   set_up(&f, "cpu", "false");
   assert_int_equal(open_engine(&f, 0), LS_OK);
-  const ls_engine_steps_t steps = {
+  const ls_feed_t feed = {
       .dataset = f.dataset, .total_steps = STEPS, .total_samples = STEPS * f.config->train.batch};
   const float *stats;
-  assert_int_equal(ls_engine_start(&f.engine, &steps), LS_OK);
+  assert_int_equal(ls_feed_start(&f.engine, &feed), LS_OK);
   assert_int_equal(ls_engine_launch(&f.engine), LS_OK);
   assert_int_equal(ls_engine_wait(&f.engine, &stats), LS_OK);
   assert_false(has_thread("ls loader"));
@@ -226,14 +226,14 @@ static void times_are_sums_over_all_micro_batches(void **state) {
     ls_engine_t *e = &f.engine;
     const ls_program_t *p = &e->step[LS_STEP_TRAIN].program;
     seen_t seen = {.engine = e};
-    const ls_engine_steps_t steps = {.dataset = f.dataset,
-                                     .total_steps = STEPS,
-                                     .total_samples = STEPS * f.config->train.batch,
-                                     .observer = {see, &seen}};
+    const ls_feed_t feed = {.dataset = f.dataset,
+                            .total_steps = STEPS,
+                            .total_samples = STEPS * f.config->train.batch,
+                            .observer = {see, &seen}};
     int tasks = ls_program_task(p, p->count, 0);
     assert_in_range(tasks, 1, LS_COUNT(seen.sum_ns));
     assert_true(p->count > 1 && p->micro_batches > p->count);
-    assert_int_equal(ls_engine_start(e, &steps), LS_OK);
+    assert_int_equal(ls_feed_start(e, &feed), LS_OK);
     for (int step = 0; step < STEPS; step++) {
       assert_int_equal(ls_engine_launch(e), LS_OK);
       assert_int_equal(ls_engine_wait(e, NULL), LS_OK);

@@ -20,7 +20,7 @@ allowed() {
   monitor) echo "base stat machine" ;;
   supervise) echo "base device comm monitor" ;;
   config) echo "base data device graph comm model state schedule optim strategy engine monitor supervise" ;;
-  engine) echo "base data device graph comm state schedule optim strategy" ;;
+  engine) echo "base device graph comm state schedule optim strategy" ;;
   train) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
   chaos) echo "base stat config monitor supervise" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;

@@ -200,17 +200,17 @@ static void test_the_rule(void **state) {
 static void test_loader_threads(void **state) {
   (void)state;
   ls_backend_t gpu = ls_backend_ref;
-  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 1 << 20, 400, true), 1);
+  assert_int_equal(ls_feed_threads(&gpu, 16, 1 << 20, 400, true), 1);
   /* a step of 3 us took 12, most of it the two threads' waiting for each other */
-  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 5, 96, false), 0);
-  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, false), 1);
+  assert_int_equal(ls_feed_threads(&gpu, 16, 5, 96, false), 0);
+  assert_int_equal(ls_feed_threads(&gpu, 16, 128, 400, false), 1);
   gpu.host_processors = false;
-  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 5, 96, false), 8);
-  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, false), 8);
-  assert_int_equal(ls_engine_loader_threads(&gpu, 3, 128, 400, false), 3);
-  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 128, 400, true), 1);
-  assert_int_equal(ls_engine_loader_threads(&gpu, 16, 16384, 400, true), 4);
-  assert_int_equal(ls_engine_loader_threads(&gpu, 2, 16384, 400, true), 2);
+  assert_int_equal(ls_feed_threads(&gpu, 16, 5, 96, false), 8);
+  assert_int_equal(ls_feed_threads(&gpu, 16, 128, 400, false), 8);
+  assert_int_equal(ls_feed_threads(&gpu, 3, 128, 400, false), 3);
+  assert_int_equal(ls_feed_threads(&gpu, 16, 128, 400, true), 1);
+  assert_int_equal(ls_feed_threads(&gpu, 16, 16384, 400, true), 4);
+  assert_int_equal(ls_feed_threads(&gpu, 2, 16384, 400, true), 2);
 }
 
 int main(void) {

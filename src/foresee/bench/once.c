@@ -188,7 +188,7 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
                    "params", (json_int_t)r->params, "bytes_per_device",
                    bytes_json(p, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory),
                    "flops_per_step", (json_int_t)(flops / p->period), "input",
-                   input_json(&ls_trainer_engine(g->trainer)->input), "collectives", collectives_json(g),
+                   input_json(ls_trainer_input(g->trainer)), "collectives", collectives_json(g),
                    "timeline", ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
 }
 

@@ -241,12 +241,12 @@ static ls_status_t run_blocks(ls_timing_rank_t *r) {
 }
 
 ls_status_t ls_timing_rank_measure(ls_timing_rank_t *r, bool trace) {
-  const ls_engine_steps_t steps = {.dataset = r->dataset,
-                                   .seed = 1,
-                                   .total_samples = r->config.train.batch * STEPS_LIMIT,
-                                   .total_steps = STEPS_LIMIT};
+  const ls_feed_t feed = {.dataset = r->dataset,
+                          .seed = 1,
+                          .total_samples = r->config.train.batch * STEPS_LIMIT,
+                          .total_steps = STEPS_LIMIT};
   ls_status_t status = ls_engine_bind(&r->engine, trace ? LS_TIMED_TASKS : LS_TIMED_NOTHING);
-  if (status == LS_OK) status = ls_engine_start(&r->engine, &steps);
+  if (status == LS_OK) status = ls_feed_start(&r->engine, &feed);
   if (status == LS_OK) status = run_blocks(r);
   ls_engine_stop(&r->engine);
   if (status == LS_OK && r->job->eval_rows) status = ls_engine_once(&r->engine, LS_STEP_EVALUATE);

@@ -111,7 +111,7 @@ static ls_status_t make_programs(ls_trainer_t *t, ls_making_t *m) {
   ls_status_t status = t->training ? ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows) : LS_OK;
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, eval_rows);
   if (status == LS_OK) status = ls_engine_allocate(e, true);
-  if (status == LS_OK) status = ls_engine_upload(e, t->dataset);
+  if (status == LS_OK) status = ls_feed_upload(e, t->dataset);
   return status == LS_OK ? ls_engine_bind(e, timed(t, m->options->trace)) : status;
 }
 
@@ -310,6 +310,9 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
 
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t) {
   return &t->engine;
+}
+const ls_input_times_t *ls_trainer_input(const ls_trainer_t *t) {
+  return &t->input;
 }
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t) {
   return t->dataset;

@@ -84,10 +84,10 @@ static ls_status_t read_chunk(ls_trainer_t *t, evaluation_t *e, int64_t valid, d
 /* This rank's chunks. */
 static ls_status_t evaluate_chunks(ls_trainer_t *t, const ls_loader_spec_t *spec, evaluation_t *e) {
   const ls_comm_t *comm = t->world->comm;
-  ls_batch_t batch = ls_engine_batch(&t->engine, LS_STEP_EVALUATE, 0);
+  ls_batch_t batch = ls_feed_batch(&t->engine, LS_STEP_EVALUATE, 0);
   ls_filler_t *filler = NULL;
   ls_status_t status =
-      ls_filler_create(t->ctx, t->dataset, ls_engine_input_threads(&t->engine, t->dataset), &filler);
+      ls_filler_create(t->ctx, t->dataset, ls_feed_decoders(&t->engine, t->dataset), &filler);
   for (int64_t i = comm->rank; i < spec->total_steps && status == LS_OK; i += comm->size) {
     int64_t left = spec->total_samples - i * spec->rows, valid = left < spec->rows ? left : spec->rows;
     status = ls_filler_fill(filler, spec, i, &batch);
@@ -293,7 +293,7 @@ ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *featur
     ls_free(y);
     return LS_ERR_MEMORY;
   }
-  ls_batch_t batch = ls_engine_batch(e, kind, 0);
+  ls_batch_t batch = ls_feed_batch(e, kind, 0);
   const ls_shape_t target = ls_model_target(&t->config->model);
   for (int64_t begin = 0; begin < rows && status == LS_OK; begin += chunk) {
     int64_t count = rows - begin < chunk ? rows - begin : chunk;

@@ -32,7 +32,7 @@ ls_status_t ls_trainer_ranges(ls_trainer_t *t, int64_t samples, ls_arena_t *aren
                                  .accumulate = 1,
                                  .total_samples = samples,
                                  .total_steps = chunks};
-  ls_batch_t batch = ls_engine_batch(&t->engine, LS_STEP_EVALUATE, 0);
+  ls_batch_t batch = ls_feed_batch(&t->engine, LS_STEP_EVALUATE, 0);
   for (int64_t i = 0; i < chunks && status == LS_OK; i++) {
     status = ls_batch_fill(t->dataset, &spec, i, &batch);
     if (status == LS_OK) status = ls_engine_once(&t->engine, LS_STEP_EVALUATE);

@@ -28,17 +28,17 @@ static void see_unit(void *user, int64_t step, int m) {
 
 static ls_status_t start(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
-  const ls_engine_steps_t steps = {
-      .dataset = t->dataset,
-      .seed = (uint64_t)t->config->train.seed,
-      .first_step = t->step,
-      .total_steps = t->total_steps,
-      .total_samples = t->total_samples,
-      .origin = ls_trainer_position(t, 0),
-      .lr = ls_loop_rate,
-      .lr_user = t,
-      .observer = {loop->trace || t->monitor || t->page ? see_unit : NULL, loop}};
-  return ls_engine_start(&t->engine, &steps);
+  const ls_feed_t feed = {.dataset = t->dataset,
+                          .seed = (uint64_t)t->config->train.seed,
+                          .first_step = t->step,
+                          .total_steps = t->total_steps,
+                          .total_samples = t->total_samples,
+                          .origin = ls_trainer_position(t, 0),
+                          .lr = ls_loop_rate,
+                          .lr_user = t,
+                          .observer = {loop->trace || t->monitor || t->page ? see_unit : NULL, loop},
+                          .times = &t->input};
+  return ls_feed_start(&t->engine, &feed);
 }
 
 /* Whether this step, possibly the run's last, ends a multiple of so many epochs. */

@@ -146,7 +146,7 @@ void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_train_data_size_t data = {
       .samples_bytes = ls_dataset_bytes(d),
       .reading_bytes = d->reading_bytes,
-      .decoding_bytes = d->features ? 0 : ls_engine_input_threads(&t->engine, d) * ls_dataset_work_bytes(d),
+      .decoding_bytes = d->features ? 0 : ls_feed_decoders(&t->engine, d) * ls_dataset_work_bytes(d),
       .beside = ls_train_saves_beside(t->config),
       .log_bytes = steps * (int64_t)sizeof(double)};
   const ls_program_t *train = &t->engine.step[LS_STEP_TRAIN].program;

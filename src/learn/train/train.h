@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 #include "data/read.h"
-#include "engine/engine.h"
+#include "train/feed.h"
 #include <lockstep/train.h>
 
 struct ls_world {
@@ -74,6 +74,8 @@ ls_status_t ls_trainer_ranges(ls_trainer_t *t, int64_t samples, ls_arena_t *aren
 ls_status_t ls_trainer_write_int8(ls_trainer_t *t, const ls_int8_t *int8, const char *path);
 /* What it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
+/* What reading its samples took, once it has run. */
+const ls_input_times_t *ls_trainer_input(const ls_trainer_t *t);
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);
 /* The checkpoint that it was loaded from or has saved last, "" = none; steps done. */
 const char *ls_trainer_checkpoint(const ls_trainer_t *t, int64_t *step);

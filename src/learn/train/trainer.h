@@ -22,6 +22,7 @@ struct ls_trainer {
   int stages;    /* of create.c, made so far */
 
   ls_engine_t engine;
+  ls_input_times_t input; /* of its loader */
   ls_int8_t int8; /* of a file of 8-bit integers */
   float *range;   /* its ranges */
 

@@ -1,5 +1,4 @@
-/* Steps: a loader that fills slots ahead, and the order in which slots are filled, launched and waited for,
- * counted in micro-batches through the run.
+/* Steps: the order in which slots are filled, launched and waited for, counted in micro-batches through the run.
  *
  * A device with memory of its own is kept one micro-batch ahead of the host: micro-batch k is launched before
  * k - 1 is waited for, so the device never waits for the host. Host backends finish a micro-batch inside
@@ -10,19 +9,8 @@
 
 #include <string.h>
 
-enum { LOADER_SPIN_NS = 100000 };
-
 static int slot_of(int64_t unit) {
   return (int)(unit % LS_ENGINE_SLOTS);
-}
-
-ls_batch_t ls_engine_batch(const ls_engine_t *e, ls_step_kind_t kind, int slot) {
-  ls_run_t *run = e->step[kind].run;
-  return (ls_batch_t){.x = ls_run_input(run, LS_NAME_X, slot),
-                      .target = ls_run_input(run, LS_NAME_TARGET, slot),
-                      .weight = ls_run_input(run, LS_NAME_WEIGHT, slot),
-                      .step = ls_run_input(run, LS_NAME_STEP, slot),
-                      .row = ls_run_input(run, LS_NAME_ROWS, slot)};
 }
 
 ls_status_t ls_engine_once(ls_engine_t *e, ls_step_kind_t kind) {
@@ -33,50 +21,23 @@ ls_status_t ls_engine_once(ls_engine_t *e, ls_step_kind_t kind) {
 }
 
 ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
-  const ls_sample_t *sample = &steps->dataset->sample;
-  const int64_t row_bytes = (int64_t)(ls_shape_bytes(&sample->x) + ls_shape_bytes(&sample->target));
-  ls_loader_spec_t spec = {
-      .part = LS_PART_TRAIN,
-      .seed = steps->seed,
-      .shuffle = true,
-      .global_batch = e->options.step.batching.batch,
-      .first = e->share.first,
-      .rows = e->share.rows,
-      .stride = e->share.stride,
-      .accumulate = e->share.accumulate,
-      .origin = steps->origin,
-      .total_samples = steps->total_samples,
-      .total_steps = steps->total_steps,
-      .lr = steps->lr,
-      .lr_user = steps->lr_user,
-      .deadline_ns = e->comm->deadline_ns,
-      .threads = ls_engine_loader_threads(e->backend, e->threads, e->share.rows, row_bytes, e->data_rows > 0),
-      .times = &e->input,
-      .spin_ns = e->backend->host_processors ? 0 : LOADER_SPIN_NS};
-  const int decoding = ls_engine_input_threads(e, steps->dataset);
-  if (decoding > spec.threads) spec.threads = decoding;
-  ls_batch_t slots[LS_ENGINE_SLOTS];
-  for (int i = 0; i < LS_ENGINE_SLOTS; i++)
-    slots[i] = ls_engine_batch(e, LS_STEP_TRAIN, i);
   const ls_program_t *p = &e->step[LS_STEP_TRAIN].program;
+  e->steps = *steps;
   e->took = NULL;
   if (p->count > 1 &&
       !(e->sums = ls_alloc_array(e->ctx, 2 * (size_t)ls_program_task(p, p->count, 0), sizeof *e->sums)))
     return LS_ERR_MEMORY;
-  e->observer = steps->observer;
   e->launched = e->finished = steps->first_step;
   e->unit_launched = e->unit_finished = steps->first_step * e->share.accumulate;
-  ls_status_t status =
-      ls_loader_create(e->ctx, steps->dataset, &spec, steps->first_step, LS_ENGINE_SLOTS, slots, &e->loader);
-  if (status != LS_OK || steps->first_step >= steps->total_steps) return status;
-  status = ls_loader_acquire(e->loader, e->unit_launched);
+  if (steps->first_step >= steps->total_steps) return LS_OK;
+  ls_status_t status = steps->acquire(steps->source, e->unit_launched);
   return status == LS_OK ? ls_run_prime(e->step[LS_STEP_TRAIN].run, slot_of(e->unit_launched)) : status;
 }
 
 void ls_engine_stop(ls_engine_t *e) {
-  ls_loader_destroy(e->loader);
+  if (e->steps.source) e->steps.close(e->steps.source);
   ls_free(e->sums);
-  e->loader = NULL;
+  e->steps.source = NULL;
   e->sums = NULL;
 }
 
@@ -114,7 +75,7 @@ static ls_status_t finish_unit(ls_engine_t *e) {
   ls_status_t status = ls_run_wait(e->step[LS_STEP_TRAIN].run, slot_of(e->unit_finished), &stats);
   int64_t step = e->unit_finished / e->share.accumulate;
   int m = (int)(e->unit_finished % e->share.accumulate);
-  ls_loader_release(e->loader, e->unit_finished++);
+  e->steps.release(e->steps.source, e->unit_finished++);
   if (status != LS_OK) return status;
   add_times(e, step, m);
   if (m + 1 == e->share.accumulate) {
@@ -122,7 +83,7 @@ static ls_status_t finish_unit(ls_engine_t *e) {
     e->done_ns = ls_clock_ns();
     memcpy(e->stats, stats, sizeof e->stats);
   }
-  if (e->observer.seen) e->observer.seen(e->observer.user, step, m);
+  if (e->steps.observer.seen) e->steps.observer.seen(e->steps.observer.user, step, m);
   return LS_OK;
 }
 
@@ -130,7 +91,7 @@ static ls_status_t launch_unit(ls_engine_t *e) {
   int slot = slot_of(e->unit_launched);
   /* with a copy lane the next one travels meanwhile */
   int64_t begin_ns = ls_clock_ns();
-  ls_status_t status = ls_loader_acquire(e->loader, e->unit_launched + e->lag);
+  ls_status_t status = e->steps.acquire(e->steps.source, e->unit_launched + e->lag);
   e->waited_ns = ls_clock_ns() - begin_ns;
   if (status == LS_OK) status = ls_run_launch(e->step[LS_STEP_TRAIN].run, slot, e->unit_launched);
   e->launched_ns[slot] = ls_run_start_ns(e->step[LS_STEP_TRAIN].run);

@@ -1,4 +1,4 @@
-/* The engine: one rank's opened device, state, programs and loader. Training, evaluation, the planner's
+/* The engine: one rank's opened device, state and programs. Training, evaluation, the planner's
  * timing and the benchmark open the same engine, so what is timed is what trains: the same initial values,
  * shapes of data and waits.
  *
@@ -12,18 +12,17 @@
  *   ls_engine_allocate   the state and the transient block
  *   ls_engine_bind       a run for each of them
  *   ls_engine_fill       initial values (or those of a checkpoint)
- *   ls_engine_start      the loader; then ls_engine_launch and ls_engine_wait for each step; ls_engine_stop
+ *   ls_engine_start      the source of samples; then ls_engine_launch and ls_engine_wait for each step; ls_engine_stop
  *
  * An engine is used from one thread. Calls are local unless they say otherwise; a caller with several ranks
  * lets them agree (ls_comm_agree). After a failure the caller closes the engine. */
 #ifndef LS_ENGINE_ENGINE_H
 #define LS_ENGINE_ENGINE_H
 
-#include "data/data.h"
 #include "schedule/run.h"
 #include "strategy/strategy.h"
 
-/* Input slots of steps that have a loader, one micro-batch each: one computed, one in transfer, one being
+/* Input slots of training steps, one micro-batch each: one computed, one in transfer, one being
  * filled. */
 enum { LS_ENGINE_SLOTS = 3 };
 
@@ -137,6 +136,18 @@ typedef struct {
   void *user;
 } ls_engine_observer_t;
 
+/* The training steps from first_step up to total_steps. Micro-batch `unit`, counted from the run's first step, is in slot
+ * unit % LS_ENGINE_SLOTS of the training step's inputs. */
+typedef struct {
+  ls_status_t (*acquire)(void *source,
+                         int64_t unit); /* waits until the slot is filled; of a step after the last: LS_OK */
+  void (*release)(void *source, int64_t unit); /* the slot may be filled again */
+  void (*close)(void *source);
+  void *source;
+  int64_t first_step, total_steps;
+  ls_engine_observer_t observer;
+} ls_engine_steps_t;
+
 /* Callers read these fields and write none but data_rows, and that only between open and the first lowering: all else
  * belongs to the functions below. */
 typedef struct {
@@ -157,8 +168,7 @@ typedef struct {
   void *transient; /* the transient memory of a program's members */
   size_t transient_bytes;
   ls_step_t step[LS_STEP_KINDS];
-  ls_loader_t *loader;
-  ls_engine_observer_t observer;
+  ls_engine_steps_t steps; /* without a source: not started */
   /* 0 on backends that finish a micro-batch inside its launch, else 1: the micro-batches that may still be in flight
    * when the engine launches the next one. A caller may leave as many whole steps in flight before the next launch. */
   int lag;
@@ -168,7 +178,6 @@ typedef struct {
   int64_t done_ns;                      /* when the end of the newest finished step was observed */
   float stats[LS_STATS_COUNT];          /* of that step */
   int64_t waited_ns;                    /* for the newest launched micro-batch's samples */
-  ls_input_times_t input;               /* what the loader has done; written by ls_engine_stop */
   const ls_step_times_t *took;          /* that step; NULL: it was not timed */
   ls_step_times_t times[2];             /* of even and odd steps: micro-batches of two may end in turn */
   ls_task_time_t *sums;                 /* (2, tasks); NULL with one member */
@@ -184,50 +193,27 @@ ls_status_t ls_engine_connect(ls_engine_t *engine);
 ls_status_t ls_engine_lower(ls_engine_t *engine, ls_step_kind_t kind, int64_t rows);
 /* Allocates everything that the lowered kinds name. staging: saved rows can be pulled to the host. */
 ls_status_t ls_engine_allocate(ls_engine_t *engine, bool staging);
-/* Copies the samples to the state's tables; nothing to do without tables. */
-ls_status_t ls_engine_upload(ls_engine_t *engine, const ls_dataset_t *dataset);
 /* Makes a run for each lowered kind that has none; `timed` is of training steps on a device. Collective if a program has
  * groups of ranks, and so is unbind. */
 ls_status_t ls_engine_bind(ls_engine_t *engine, ls_run_timing_t timed);
 void ls_engine_unbind(ls_engine_t *engine);
-/* Writes the initial values of the state by the configured seed. Called again: rows that steps change begin
+/* Writes the initial values of the state by the options' seed. Called again: rows that steps change begin
  * again. */
 ls_status_t ls_engine_fill(ls_engine_t *engine, bool again);
 /* Makes the optimizer's mean of the parameters, where there is one, begin with the parameters as they are now. Part of
  * ls_engine_fill. */
 ls_status_t ls_engine_begin_mean(ls_engine_t *engine);
 
-/* The destination of a slot's numbers. */
-ls_batch_t ls_engine_batch(const ls_engine_t *engine, ls_step_kind_t kind, int slot);
-/* Runs a step without a loader on slot 0 as it is filled, and waits for its end. */
+/* Runs a step on slot 0 as the caller has filled it (ls_run_input), and waits for its end. */
 ls_status_t ls_engine_once(ls_engine_t *engine, ls_step_kind_t kind);
 
-/* The training steps from first_step up to total_steps. */
-typedef struct {
-  const ls_dataset_t *dataset; /* borrowed until stop */
-  uint64_t seed;
-  int64_t first_step, total_steps, total_samples;
-  int64_t origin;                        /* position of step 0 in the stream of samples */
-  float (*lr)(void *user, int64_t step); /* NULL: 0. May be called from a thread of the loader */
-  void *lr_user;
-  ls_engine_observer_t observer;
-} ls_engine_steps_t;
-/* Starts the loader and waits for the first batch. */
+/* Waits for the first micro-batch. Owns the source, also after a failure. */
 ls_status_t ls_engine_start(ls_engine_t *engine, const ls_engine_steps_t *steps);
-void ls_engine_stop(ls_engine_t *engine); /* nothing to do when it was not started */
+void ls_engine_stop(ls_engine_t *engine); /* closes the source; nothing to do when it was not started */
 /* Starts the step after the newest one: all of its micro-batches in turn. On return up to `lag` + 1 of them may still be
  * in flight. Waits for no step: the caller waits until at most `lag` steps are in flight before it launches again. */
 ls_status_t ls_engine_launch(ls_engine_t *engine);
 /* Waits for the oldest step in flight. *stats: LS_STATS_COUNT floats, until the next call; NULL is allowed. */
 ls_status_t ls_engine_wait(ls_engine_t *engine, const float **stats);
-
-/* The number of threads that fill a batch of `rows` rows of `row_bytes`, from the rank's own threads: one if
- * the rank's threads also compute, none for batches so small that meeting a thread takes longer than filling;
- * if a device computes, as many as help. */
-int ls_engine_loader_threads(const ls_backend_t *backend, int threads, int64_t rows, int64_t row_bytes,
-                             bool resident);
-/* The threads that samples of `dataset` take to be made: all of the rank's if each sample is decoded, which takes longer
- * than most networks need for it, else none: the threads above, or the caller's, suffice. */
-int ls_engine_input_threads(const ls_engine_t *engine, const ls_dataset_t *dataset);
 
 #endif
