@@ -1,23 +1,29 @@
-/* Speed of the mpi transport's all-reduce, fp32 sum: mpirun -np N bench_allreduce [exchange] [best]
+/* Speed of all-reduce between processes, fp32 sum.
+ *   bench_allreduce shm N [best]                     ranks that share memory, started here
+ *   mpirun -np N bench_allreduce [exchange] [best]   ranks of MPI: in a window, or by messages
  *
  * Three ways: run() back to back; on an ASYNC stream with an idle main thread; on an ASYNC stream while the
  * main thread computes on the same core, as the backward pass does. Then the time that the computation itself
- * needs with and without the traffic beside it. And MPI's own MPI_Allreduce, for comparison. Times are
+ * needs with and without the traffic beside it. Under mpirun also MPI's own MPI_Allreduce, for comparison. Times are
  * medians over repetitions of the slowest rank; algorithm and bus bandwidth as nccl-tests defines them. */
 #include "comm/mpi/mpi.h"
+#include "comm/shm/shm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct {
   ls_comm_t *comm;
   ls_stream_t *stream;
   volatile double sink;
+  bool mpi;  /* the ranks have MPI */
   bool best; /* report the fastest repetition: for machines that are not quiet */
 } bench_t;
 
-enum { REPEATS_MAX = 400 };
+enum { REPEATS_MAX = 400, RANKS_MAX = 64 };
 
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -26,7 +32,10 @@ static int by_value(const void *a, const void *b) {
 
 /* Median over repetitions of the maximum over ranks. */
 static double summary_us(bench_t *b, double *us, int repeats) {
-  MPI_Allreduce(MPI_IN_PLACE, us, repeats, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  static double all[RANKS_MAX * REPEATS_MAX];
+  ls_comm_gather(b->comm, "times", us, repeats * (int64_t)sizeof *us, all);
+  for (int i = 0; i < b->comm->size * repeats; i++)
+    if (all[i] > us[i % repeats]) us[i % repeats] = all[i];
   qsort(us, (size_t)repeats, sizeof *us, by_value);
   return us[b->best ? 0 : repeats / 2];
 }
@@ -79,9 +88,9 @@ static void table(bench_t *b) {
     int repeats = bytes[i] > 2000000 ? 40 : REPEATS_MAX;
     double run_us = measure(b, &c, RUN, repeats, 0, NULL);
     double stream_us = measure(b, &c, STREAM, repeats, 0, NULL);
-    double mpi_us = measure(b, &c, MPI_OWN, repeats, 0, NULL);
+    double mpi_us = b->mpi ? measure(b, &c, MPI_OWN, repeats, 0, NULL) : 0;
     int64_t loops = (int64_t)(run_us * 500) + 20000, start_ns = ls_clock_ns();
-    MPI_Bcast(&loops, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+    ls_comm_broadcast(b->comm, "work", &loops, sizeof loops, 0);
     start_ns = ls_clock_ns();
     compute(b, loops);
     double work_us = (double)(ls_clock_ns() - start_ns) * 1e-3, busy_us;
@@ -96,16 +105,37 @@ static void table(bench_t *b) {
   free(send);
 }
 
+/* Becomes one of `size` ranks that share memory; the process that started them ends with them. */
+static bool be_rank(int size) {
+  static char variable[LS_SHM_NAME_BYTES];
+  ls_shm_world_t world;
+  int failed = 0, state;
+  if (size < 2 || size > RANKS_MAX || ls_comm_shm_prepare(NULL, size, &world) != LS_OK) return false;
+  for (int i = 0; i < size; i++) {
+    if (fork() != 0) continue;
+    ls_comm_shm_name(&world, i, variable);
+    return putenv(variable) == 0;
+  }
+  while (wait(&state) > 0)
+    failed += state != 0;
+  exit(failed != 0);
+}
+
 int main(int argc, char **argv) {
-  bench_t b = {0};
+  const bool shm = argc > 2 && strcmp(argv[1], "shm") == 0;
   bool window = true;
+  bench_t b = {.mpi = !shm};
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "exchange") == 0) window = false;
     if (strcmp(argv[i], "best") == 0) b.best = true;
   }
+  if (shm && !be_rank(atoi(argv[2]))) return 1;
   ls_device_t *device;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  if (!ctx || ls_mpi_create(ctx, 0, window, &b.comm) != LS_OK) return 1;
+  if (!ctx) return 1;
+  if ((shm ? ls_comm_shm_create(ctx, 0, &b.comm) : ls_mpi_create(ctx, 0, window, &b.comm)) != LS_OK) return 1;
+  cpu_set_t unbound;
+  ls_cpu_narrow(b.comm->rank, b.comm->size, &unbound); /* as a training does */
   if (ls_backend_ref.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device) != LS_OK) return 1;
   if (ls_backend_ref.stream->create(device, LS_STREAM_ASYNC, &b.stream) != LS_OK) return 1;
   table(&b);

@@ -15,11 +15,11 @@ import tempfile
 
 from arguments import above_zero, program
 
-KINDS = """kill segfault abort exit stop loop slow nan flip spoil memory nospace ioerror fsync short mpirun launcher mpirun_stop launcher_stop supervisor
+KINDS = """kill segfault abort exit stop loop slow nan flip spoil memory nospace ioerror fsync short supervisor
 preempt usr1 interrupt""".split()
-SEVERAL = {"flip", "slow", "mpirun", "launcher", "mpirun_stop", "launcher_stop"}
-HANGS = {"stop", "loop", "mpirun_stop", "launcher_stop"}
-DEATHS = {"kill", "segfault", "abort", "exit", "spoil", "memory", "mpirun", "launcher"}
+SEVERAL = {"flip", "slow"}
+HANGS = {"stop", "loop"}
+DEATHS = {"kill", "segfault", "abort", "exit", "spoil", "memory"}
 HANG_S = 3
 
 

@@ -53,11 +53,14 @@ static bool is_echo(int number) {
   return echo;
 }
 
-static void on_stop(int number) {
+/* Whoever has started this process passes a signal on as SIGUSR1, with its number. */
+static void on_stop(int number, siginfo_t *info, void *context) {
+  (void)context;
+  const bool passed_on = info->si_code == SI_QUEUE && info->si_value.sival_int > 0;
   if (is_echo(number) && requested) return;
-  if (!requested) requested = number;
+  if (!requested) requested = passed_on ? info->si_value.sival_int : number;
   if ((number == SIGINT || number == SIGTERM || number == SIGQUIT) && insisted < 2) insisted++;
-  if (mode == CLI_STOP_NOW || (mode == CLI_STOP_TWICE && insisted > 1)) end_now(number);
+  if (mode == CLI_STOP_NOW || (mode == CLI_STOP_TWICE && insisted > 1)) end_now(requested);
 }
 
 static void on_hold(int number) {
@@ -85,9 +88,10 @@ static bool ignored(int number) {
 }
 
 void cli_stop_install(bool be_silent) {
+  const struct sigaction stop = {.sa_sigaction = on_stop, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   silent = be_silent;
   for (int i = 0; i < LS_COUNT(ending); i++)
-    if (ending[i].number != SIGHUP || !ignored(SIGHUP)) install(ending[i].number, on_stop);
+    if (ending[i].number != SIGHUP || !ignored(SIGHUP)) sigaction(ending[i].number, &stop, NULL);
   for (int i = 0; i < LS_COUNT(file_signals); i++)
     install(file_signals[i], SIG_IGN);
   install(SIGCHLD, SIG_DFL); /* ignored, it would hide how children end */

@@ -268,31 +268,33 @@ static process_t look_at(pid_t pid) {
   return p;
 }
 
-static int signal_one(pid_t pid, int signal_number, bool with_handler) {
-  bool handled = !with_handler || look_at(pid).caught >> (signal_number - 1) & 1;
-  return handled && kill(pid, signal_number) == 0;
+/* cause 0: whether it has a handler or not. */
+static int signal_one(pid_t pid, int signal_number, int cause) {
+  if (cause == 0) return kill(pid, signal_number) == 0;
+  const bool handled = look_at(pid).caught >> (signal_number - 1) & 1;
+  return handled && sigqueue(pid, signal_number, (union sigval){.sival_int = cause}) == 0;
 }
 
-static int signal_below(pid_t pid, int signal_number, bool with_handler) {
+static int signal_below(pid_t pid, int signal_number, int cause) {
   int count = 0;
   DIR *dir = opendir("/proc");
   if (!dir) return 0;
   for (const struct dirent *entry; (entry = readdir(dir));) {
     pid_t child = (pid_t)strtol(entry->d_name, NULL, 10);
     if (child <= 0 || look_at(child).parent != pid) continue;
-    count += signal_below(child, signal_number, with_handler);
-    count += signal_one(child, signal_number, with_handler);
+    count += signal_below(child, signal_number, cause);
+    count += signal_one(child, signal_number, cause);
   }
   closedir(dir);
   return count;
 }
 
 int ls_child_signal_below(pid_t pid, int signal_number) {
-  return signal_below(pid, signal_number, false);
+  return signal_below(pid, signal_number, 0);
 }
 
-int ls_child_ask(pid_t pid, int signal_number) {
-  return signal_below(pid, signal_number, true) + signal_one(pid, signal_number, true);
+int ls_child_ask(pid_t pid, int signal_number, int cause) {
+  return signal_below(pid, signal_number, cause) + signal_one(pid, signal_number, cause);
 }
 
 void ls_child_end_below(void) {

@@ -74,8 +74,8 @@ void ls_child_end_below(void);
  * number. */
 int ls_child_signal_below(pid_t pid, int signal_number);
 /* Sends a signal to `pid` and the processes below it, but only to those that have installed a handler: the
- * default action would end a process that is not ready yet. */
-int ls_child_ask(pid_t pid, int signal_number);
+ * default action would end a process that is not ready yet. `cause`: the number that handlers find in si_value. */
+int ls_child_ask(pid_t pid, int signal_number, int cause);
 
 /* Ends this process with SIGKILL as soon as its parent has ended, or `ancestor`, if it descends from it on this host
  * (else, and 0: the parent alone). Call it once. */

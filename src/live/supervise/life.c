@@ -238,7 +238,7 @@ static void pass_on(life_t *l, int64_t now_ns) {
   if (q->asked() && now_ns - l->stop_asked_ns > ask_ns) {
     l->stop_asked_ns = now_ns;
     l->seen.asked = true;
-    ls_ranks_ask(&l->own);
+    ls_ranks_ask(&l->own, q->asked());
   }
   if (q->forced() && l->forced_ns == 0) {
     l->forced_ns = now_ns;

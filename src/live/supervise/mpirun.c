@@ -149,7 +149,7 @@ static void pass_on(run_t *run) {
   if (!run->asked_ns) run->asked_ns = now_ns;
   const bool late = now_ns - run->asked_ns >= run->patience_ns;
   if (!run->forced_ns && !late && !q->forced()) {
-    ls_child_ask(run->mpirun, SIGUSR1);
+    ls_child_ask(run->mpirun, SIGUSR1, q->asked());
   } else if (!run->forced_ns) {
     if (late)
       ls_log(run->ctx, LS_LOG_WARN,

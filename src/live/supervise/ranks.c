@@ -117,9 +117,9 @@ void ls_ranks_release(ls_ranks_t *r) {
   *r = (ls_ranks_t){.failed = -1, .world.file = -1};
 }
 
-void ls_ranks_ask(const ls_ranks_t *r) {
+void ls_ranks_ask(const ls_ranks_t *r, int cause) {
   for (int i = 0; i < r->count; i++)
-    if (r->rank[i].pid > 0) ls_child_ask(r->rank[i].pid, SIGUSR1);
+    if (r->rank[i].pid > 0) ls_child_ask(r->rank[i].pid, SIGUSR1, cause);
 }
 
 int ls_ranks_code(const ls_ranks_t *r) {
@@ -167,7 +167,7 @@ static void pass_on(run_t *run) {
   if (run->forced)
     ls_ranks_signal(&run->ranks, SIGKILL, true);
   else
-    ls_ranks_ask(&run->ranks);
+    ls_ranks_ask(&run->ranks, q->asked());
 }
 
 /* The others would wait for a rank that has failed. One that has left them is about to end by itself. */

@@ -31,7 +31,7 @@ bool ls_ranks_look(ls_ranks_t *ranks);
 /* To each that runs; `below`: and to the processes that it has started. */
 void ls_ranks_signal(const ls_ranks_t *ranks, int signal_number, bool below);
 /* Asks them to save and end. A rank that is not ready for the signal yet does not get it: ask again. */
-void ls_ranks_ask(const ls_ranks_t *ranks);
+void ls_ranks_ask(const ls_ranks_t *ranks, int cause); /* the signal that this process got */
 /* The run's exit code: that of the first abort, else of the first failure. */
 int ls_ranks_code(const ls_ranks_t *ranks);
 
