@@ -1,4 +1,4 @@
-/* Layer 0: what every other module stands on. Includes the public status and context. */
+/* Layer 0: the base of every other module. Includes the public status and context. */
 #ifndef LS_BASE_BASE_H
 #define LS_BASE_BASE_H
 

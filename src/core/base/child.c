@@ -69,7 +69,7 @@ static void set_signals(const sigset_t *mask) {
   ls_signals_restore(mask);
 }
 
-/* In the child. If the parent ended before the child asked for the death signal, the child has another parent
+/* Runs in the child. If the parent ended before the child asked for the death signal, the child has another parent
  * by now. */
 static void become(const ls_child_spec_t *spec, const char *program, char *const *environment, pid_t parent,
                    int pipes[PIPES][2], const sigset_t *mask) {
@@ -249,11 +249,11 @@ void ls_child_reason(const ls_child_end_t *end, const char *said, char text[LS_C
 /* ---- the processes below one ---- */
 
 typedef struct {
-  pid_t parent; /* 0: it has ended, even if nobody has waited for it yet */
+  pid_t parent; /* 0: it has ended, even if it has not been waited for yet */
   unsigned long long caught;
 } process_t;
 
-/* As /proc shows it. A line end in the name, on the first line, appears as "\\n". */
+/* The name as /proc shows it. A line end in the name, on the first line, appears as "\\n". */
 static process_t look_at(pid_t pid) {
   process_t p = {0};
   char path[64], line[256], state = 'Z';

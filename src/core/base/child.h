@@ -52,7 +52,7 @@ typedef struct {
 int ls_child_start(const ls_child_spec_t *spec, pid_t *child);
 /* Waits for a running child. */
 void ls_child_wait(pid_t child, ls_child_end_t *end);
-/* Whether it has ended; then nobody waits for it again. */
+/* Whether it has ended; then it must not be waited for again. */
 bool ls_child_ended(pid_t child, ls_child_end_t *end);
 
 /* Starts a child and waits for it. When the limit passes, or `stop` asks for it, the child gets SIGTERM,

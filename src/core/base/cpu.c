@@ -37,7 +37,7 @@ static double number_in(const char *path) {
   return value;
 }
 
-/* Where a processor stands: package, then core. Unknown: in the order of the numbers. */
+/* A processor's place: package, then core. Unknown: in the order of the numbers. */
 static int64_t place_of(int cpu) {
   char path[96];
   snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu);

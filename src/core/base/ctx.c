@@ -20,7 +20,7 @@ struct ls_ctx {
   pthread_mutex_t lock; /* protects the kept error, and keeps messages in one piece */
   int error_count;
   char first_error[MESSAGE_MAX];
-  bool (*doubted)(const void *user); /* NULL: nobody doubts; of the thread `doubter` */
+  bool (*doubted)(const void *user); /* NULL: no doubt; of the thread `doubter` */
   const void *doubt;
   pthread_t doubter;
   _Atomic int64_t alloc_count;
@@ -156,7 +156,7 @@ size_t ls_text_plain(const char *text, char plain[LS_PLAIN_BYTES]) {
 
 const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size_bytes) {
   static const char cut[] = "...";
-  size_t used = 0, fits = 0; /* the text fits up to here, with room for the dots behind it */
+  size_t used = 0, fits = 0; /* the text fits up to here, with room for the dots after it */
   if (len == SIZE_MAX) len = strlen(text);
   for (size_t at = 0; at < len;) {
     char piece[LS_PLAIN_BYTES], here[CHARACTER_BYTES_MAX + 1] = ""; /* the text need not end with a NUL */
@@ -235,7 +235,7 @@ static void append_caret(char *message, const ls_place_t *place) {
   append(message, "^");
 }
 
-/* place: before the text, and its source line behind it; error: an errno value behind that; NULL and 0: none. */
+/* place: before the text, its source line after it; error: an errno value after that; NULL and 0: none. */
 static void say(ls_ctx_t *ctx, ls_log_level_t level, const ls_place_t *place, int error, const char *fmt,
                 va_list args) {
   char message[MESSAGE_MAX];

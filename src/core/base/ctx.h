@@ -45,7 +45,7 @@ const char *ls_text_shown(const char *text, size_t len, char *shown, size_t size
 /* The first character of `text` (not "") as a terminal can show it: a UTF-8 character itself, including tab
  * and line end; a control character or an invalid byte as an escape such as "\\x1b". Returns the number of
  * bytes of `text` that it covers. */
-/* Bytes of the well-formed UTF-8 character at `text`, before or at whose end a NUL stands; 0 for a malformed one. */
+/* Bytes of the well-formed UTF-8 character at `text`, which ends with a NUL; 0 for a malformed one. */
 size_t ls_utf8_bytes(const unsigned char *text);
 bool ls_text_utf8(const char *text); /* well formed, control characters or not */
 enum { LS_PLAIN_BYTES = 5 };

@@ -103,7 +103,7 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Of `name` as `above` sees it; path: for messages. */
+/* The place of `name` as `above` sees it; path: for messages. */
 static ls_status_t list_at(ls_ctx_t *ctx, int above, const char *name, const char *path, char ***names,
                            int *count) {
   struct dirent **entry;
@@ -131,8 +131,8 @@ ls_status_t ls_dir_list(ls_ctx_t *ctx, const char *path, char ***names, int *cou
   return list_at(ctx, AT_FDCWD, path, path, names, count);
 }
 
-/* Symbolic links are removed, never followed: what was opened as a directory stays that one, whatever takes its name meanwhile.
- * Depth is bounded by the files that a process may open. */
+/* Symbolic links are removed, never followed: an opened directory stays the same one even if another file takes its
+ * name. Depth is bounded by the files that a process may open. */
 static ls_status_t remove_at(ls_ctx_t *ctx, int above, const char *name, const char *path) {
   char **names = NULL;
   int count = 0;

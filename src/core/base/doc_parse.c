@@ -90,7 +90,7 @@ static ls_place_t place_of(parse_t *p, const yaml_mark_t *mark) {
                       .source_len = (int)(p->line_end - begin)};
 }
 
-/* What helps, where libyaml's words do not say it. */
+/* Advice where libyaml's words give none. */
 static const struct {
   const char *problem, *at; /* at: the characters at its place; NULL: any */
   const char *remedy;

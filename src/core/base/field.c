@@ -141,7 +141,7 @@ void ls_record_clear(const ls_record_t *record, void *to) {
 
 /* ---- reading ---- */
 
-/* Where a value stands: in which one, under which name or which index. */
+/* A value's position: its record, and its name or index there. */
 typedef struct place {
   const ls_field_source_t *source;
   const struct place *up;

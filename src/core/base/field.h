@@ -19,7 +19,7 @@ typedef enum {
   LS_FIELD_CHOICE, /* an enum or int: index into choices */
   LS_FIELD_RECORD, /* a struct: the rows `record` */
   LS_FIELD_LIST,   /* an array: elements by the row `each` */
-  LS_FIELD_LIST_AT, /* the same behind a pointer. Read into the arena */
+  LS_FIELD_LIST_AT, /* the same through a pointer. Read into the arena */
   LS_FIELD_JSON     /* json_t *, borrowed; NULL is null. Read: an object, borrowed from what is read */
 } ls_field_type_t;
 
@@ -110,7 +110,7 @@ struct ls_field {
 json_t *ls_record_json(const ls_record_t *record, const void *from);
 /* Puts the record's members into `object`. False: memory is short, or `object` is NULL. */
 bool ls_record_put(json_t *object, const ls_record_t *record, const void *from);
-/* One value; a list's count stands in `record`. */
+/* One value; a list's count is in `record`. */
 json_t *ls_field_json(const ls_field_t *field, const void *record);
 
 /* Everything unknown: numbers -1 where negative ones are, NaN where all are known; else 0, false, "", NULL, no element. */

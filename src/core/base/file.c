@@ -23,8 +23,8 @@ static ls_status_t fail_too_large(ls_ctx_t *ctx, const char *path, size_t limit_
   return ls_fail(ctx, LS_ERR_IO, "%s: larger than the limit of %zu bytes", path, limit_bytes);
 }
 
-/* Reads the whole of an open file whose size was `expected` a moment ago. Files that grow meanwhile, and
- * those of /proc, which claim size 0, are read up to the limit. */
+/* Reads the whole of an open file whose size was `expected` a moment ago. Files that have grown since, and those of
+ * /proc, which claim size 0, are read up to the limit. */
 static ls_status_t read_all(ls_ctx_t *ctx, int fd, const char *path, size_t expected, size_t limit,
                             char **out, size_t *size) {
   size_t used = 0, capacity = expected + 1; /* one byte more, to detect the end */

@@ -21,13 +21,14 @@ ls_status_t ls_file_expect(ls_ctx_t *ctx, const char *path);
 ls_status_t ls_stream_read(ls_ctx_t *ctx, int fd, const char *name, size_t most_bytes, char **bytes,
                            size_t *size_bytes);
 
-/* A file that is being written: beside its place until it is whole, so that readers see the old file or the new one. If
- * several write at once, the last one's file stays, whole. A symbolic link stays, too: the file that it points to is
- * replaced. What is not a regular file (a pipe, a device), or is open already (/dev/stdout), is written in its place. */
+/* A file that is being written: under another name in the same folder until it is whole, so that readers see the
+ * old file or the new one. If several write at once, the last one's file stays, whole. A symbolic link stays, too:
+ * the file that it points to is replaced. Anything but a regular file (a pipe, a device), or an open file
+ * (/dev/stdout), is written in its place. */
 typedef struct {
   const char *path;     /* as given; borrowed */
   int fd;               /* to write to; its owner may duplicate it, not close it */
-  char *place, *beside; /* where it goes, and where it stands until then; NULL: it is in its place */
+  char *place, *beside; /* its final path, and its path until then; NULL: it is in its place */
   bool regular;         /* it can be made durable, and removed */
 } ls_new_file_t;
 ls_status_t ls_new_file_begin(ls_ctx_t *ctx, const char *path, ls_new_file_t *file);
@@ -37,7 +38,7 @@ ls_status_t ls_new_file_here(ls_ctx_t *ctx, const char *path, ls_new_file_t *fil
  * Also after a begin that failed. */
 ls_status_t ls_new_file_end(ls_ctx_t *ctx, ls_new_file_t *file, ls_status_t status);
 
-/* A whole file, in its place; not atomic. A failed write leaves no file behind. */
+/* Writes a whole file in its place; not atomic. A failed write leaves no file. */
 ls_status_t ls_file_write(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);
 /* A whole file, as ls_new_file_t puts it in its place. */
 ls_status_t ls_file_replace(ls_ctx_t *ctx, const char *path, const void *bytes, size_t size_bytes);

@@ -1,5 +1,5 @@
-/* What people who know other programs write, and what it is called here. Words of PyTorch, Keras and scikit-learn are often
- * close in letters to another option than the one that is meant: `mae` is nearer to mse than to l1. */
+/* Words of other programs, and the names here. Words of PyTorch, Keras and scikit-learn are often close in letters
+ * to another option than the one that is meant: `mae` is nearer to mse than to l1. */
 #include "base/hints.h"
 
 #include <ctype.h>

@@ -4,8 +4,8 @@
 
 #include "base/base.h"
 
-/* What somebody who wrote `text` may mean; NULL: not known. where: the option whose value it is ("model.loss"), "model.layers" for
- * the kind of a layer, or "in SECTION" for the name of an option. Pure. */
+/* The advice for a user who wrote `text`; NULL: none is known. where: the option whose value it is ("model.loss"),
+ * "model.layers" for the kind of a layer, or "in SECTION" for the name of an option. Pure. */
 const char *ls_hint(const char *where, const char *text);
 /* The rows of the table, for its test; false: there are no more. A remedy's first name in backticks is one that exists there. */
 bool ls_hint_row(int index, const char **words, const char **where, const char **remedy);

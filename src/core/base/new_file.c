@@ -23,8 +23,8 @@ static bool leads_to_open_file(const char *link) {
   return leads;
 }
 
-/* What `path` points to through symbolic links, which need not exist; the caller's (ls_free). NULL: memory is short.
- * *is_open: it is an open file, or links in a circle, which opening will say. */
+/* Follows symbolic links from `path`; the target need not exist. The caller frees the result (ls_free). NULL:
+ * memory is short. *is_open: it is an open file, or links form a circle, which opening reports. */
 static char *follow(ls_ctx_t *ctx, const char *path, bool *is_open) {
   char *at = ls_strdup(ctx, path), text[PATH_MAX];
   struct stat info;
@@ -42,8 +42,8 @@ static char *follow(ls_ctx_t *ctx, const char *path, bool *is_open) {
   return at;
 }
 
-/* A new file beside `place` that belongs to this writer alone, even if others replace `place` at the same time:
- * another process, another thread, or a process with the same number on another node. */
+/* Creates a file next to `place` that belongs to this writer alone, even if others replace `place` at the same
+ * time: another process, another thread, or a process with the same number on another node. */
 static int open_beside(const char *place, char *beside, size_t size) {
   for (int i = 0; i < TRIES; i++) {
     snprintf(beside, size, "%s.tmp.%ld.%d", place, (long)getpid(), i);
@@ -70,7 +70,7 @@ ls_status_t ls_new_file_begin(ls_ctx_t *ctx, const char *path, ls_new_file_t *f)
   if (is_open || (stat(place, &info) == 0 && !S_ISREG(info.st_mode))) {
     ls_free(place);
     ls_status_t status = ls_new_file_here(ctx, path, f);
-    f->regular = f->regular && !is_open; /* nobody else's file is removed */
+    f->regular = f->regular && !is_open; /* another writer's file is not removed */
     return status;
   }
   const size_t size = strlen(place) + NAME_BYTES;

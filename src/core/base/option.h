@@ -19,7 +19,7 @@ typedef enum {
   LS_OPT_PATH     /* const char *, in the arena: not empty; a relative one starts where its document says */
 } ls_option_type_t;
 
-/* What a value that differs from the checkpoint's means when a run continues from that checkpoint
+/* Effect of a value that differs from the checkpoint's when a run continues from that checkpoint
  * (config/compare.c). */
 typedef enum {
   LS_CHANGE_LISTED,  /* resume: may change, and is listed; evaluation: ignored */

@@ -81,7 +81,7 @@ int ls_process_watch(pid_t pid) {
   return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-/* State and parent, behind the name, which may contain anything. */
+/* State and parent, after the name, which may contain anything. */
 static pid_t look_at(pid_t pid, char *state) {
   char path[64], text[512];
   int parent = 0;

@@ -12,7 +12,7 @@
 /* The peak resident memory of this process (VmHWM of /proc/self/status): its own pages, touched pages of
  * library files, and shared pages. 0 = not readable. */
 int64_t ls_process_peak_bytes(void);
-/* Gives free memory of the heap back to the system, and lets the peak begin anew. False: this system cannot. */
+/* Returns free memory of the heap to the system, and resets the peak. False: this system cannot. */
 bool ls_process_peak_reset(void);
 
 /* LS_ERR_MEMORY if a limit of address space (ulimit -v) leaves less than so many bytes. For libraries that crash or wait

@@ -1,4 +1,4 @@
-/* Where secrets come from. They are read anew each time, so a file may change while a run goes on. */
+/* Sources of secrets. They are read each time, so a file may change while a run goes on. */
 #include "base/secret.h"
 
 #include "base/base.h"

@@ -1,6 +1,6 @@
-/* Values of options that nobody should read where a configuration is saved or shown (ls_option_t.secret). A document
- * names their source, "env:NAME" or "file:PATH", which is read when the value is needed and is shown as it is. A value
- * that stands in the document itself is shown as LS_SECRET_HIDDEN. */
+/* Option values that must not be readable where a configuration is saved or shown (ls_option_t.secret). A document
+ * names their source, "env:NAME" or "file:PATH", which is read when the value is needed and is shown as it is. A
+ * value written in the document itself is shown as LS_SECRET_HIDDEN. */
 #ifndef LS_BASE_SECRET_H
 #define LS_BASE_SECRET_H
 

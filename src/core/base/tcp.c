@@ -49,7 +49,7 @@ int ls_tcp_connect(const char *host, const char *port, int64_t end_ns, const cha
   return fd;
 }
 
-/* Of both versions of IP where the kernel has both. */
+/* Tries both versions of IP if the kernel has both. */
 int ls_tcp_listen(int port, int backlog, int *bound) {
   const in_port_t number = htons((uint16_t)port);
   const struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = number};

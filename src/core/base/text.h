@@ -35,7 +35,7 @@ typedef struct {
 } ls_text_unit_t;
 ls_text_unit_t ls_text_unit(double us);
 
-/* What stands before the i-th of a list's items: "", ", " or " and ". */
+/* The separator before the i-th of a list's items: "", ", " or " and ". */
 const char *ls_text_between(int i, int count);
 
 #endif

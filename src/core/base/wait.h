@@ -25,7 +25,7 @@ void ls_wait_sleep(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns, ls
 void ls_wait_wake(_Atomic uint32_t *word, ls_wait_scope_t scope);
 
 /* How many things have happened. Count (upper half) and sleepers (lower half) are one word, so that adding is the
- * adder's last access: whoever waits for the count may free the signal at once. */
+ * adder's last access: a waiter for the count may free the signal at once. */
 typedef struct {
   _Atomic uint64_t word;
 } ls_signal_t;

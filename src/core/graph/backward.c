@@ -1,6 +1,5 @@
-/* Reverse-mode differentiation: walks the nodes from the loss back and lets each op append the nodes of
- * its own gradient. A tensor that is used more than once gets the sum. Gradients that nobody needs are not
- * built. */
+/* Reverse-mode differentiation: walks the nodes from the loss back and lets each op append the nodes of its own
+ * gradient. A tensor that is used more than once gets the sum. Unused gradients are not built. */
 #include "graph/inside.h"
 #include "graph/ops/ops.h"
 

@@ -35,7 +35,7 @@ static void fill_uniform(double bound, uint64_t seed, uint32_t stream, int64_t b
   }
 }
 
-/* In order of places, columns in pairs: a sine and a cosine of one frequency. */
+/* Fills in order of places, columns in pairs: a sine and a cosine of one frequency. */
 static void fill_sinusoids(int64_t width, int64_t begin, int64_t end, float *out) {
   for (int64_t k = begin; k < end; k++) {
     int64_t place = k / width, column = k % width;

@@ -8,7 +8,7 @@
 /* Ops without low_in have low outputs of the dtype attrs.i[LS_ATTR_LOW]; 0 is LS_F32. */
 enum { LS_ATTR_LOW = 15 };
 
-/* What bounds an op's time, for code that prices or lists ops without knowing them. */
+/* The bound on an op's time, for code that prices or lists ops without knowing them. */
 typedef enum {
   LS_OP_OTHER,       /* unspecified: rows that compute nothing */
   LS_OP_PRODUCT,     /* matrix products: arithmetic */

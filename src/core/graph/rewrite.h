@@ -17,7 +17,7 @@
 bool ls_graph_replace(ls_graph_t *graph, int count, const int *old, const ls_op_t *op,
                       const ls_attrs_t *attrs, int in_count, const ls_tensor_id_t *in,
                       const ls_tensor_id_t *out);
-/* Removes a node whose results nobody reads; false under the conditions above. */
+/* Removes a node whose results are not read; false under the conditions above. */
 bool ls_graph_remove(ls_graph_t *graph, int node);
 /* Closes the gaps in the list of nodes. */
 void ls_graph_sweep(ls_graph_t *graph);

@@ -97,10 +97,10 @@ bool ls_ckpt_sealed(const ls_ckpt_t *ckpt); /* a .safetensors file with its hash
 int64_t ls_ckpt_step(const ls_ckpt_t *ckpt);
 const json_t *ls_ckpt_meta(const ls_ckpt_t *ckpt); /* borrowed */
 
-/* Copies tensors by name into `data`, only the held ranges if a tensor has some; data NULL: the tensor is
- * only compared. Reads no other bytes. A file that is read as a whole is hashed again on the way. The names,
- * dtypes and shapes must match exactly: LS_ERR_MISMATCH names the first differences. optim NULL: the
- * optimizer state is neither compared nor read. Local. */
+/* Copies tensors by name into `data`, only the `held` ranges if a tensor has some. If `data` is NULL, the tensor is
+ * only compared. Reads no other bytes. A file that is read as a whole is hashed again on the way. The names, dtypes
+ * and shapes must match exactly: LS_ERR_MISMATCH names the first differences. optim NULL: the optimizer state is
+ * neither compared nor read. Local. */
 ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
 

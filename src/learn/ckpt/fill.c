@@ -67,7 +67,7 @@ static void writer_close(writer_t *w, ls_manifest_file_t *entry) {
   XXH3_freeState(w->hash);
 }
 
-/* A file of a directory that nobody reads yet: written in its place. */
+/* Writes a file of a directory that no reader knows yet, in its place. */
 static int create(const char *path) {
   return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }

@@ -70,7 +70,7 @@ static const ls_field_t rows[] = {
                 .count_offset = offsetof(ls_manifest_t, file_count), .max = LS_MANIFEST_FILES_MAX,
                 .required = true),
     LS_FIELD_AS(ls_manifest_t, meta, "meta", .required = true),
-    LS_FIELD_AS(ls_manifest_t, seal, LS_SEAL_KEY, HASH), /* written by itself, behind everything else */
+    LS_FIELD_AS(ls_manifest_t, seal, LS_SEAL_KEY, HASH), /* written by itself, after everything else */
 };
 static const char *const others[] = {"format", "version", "tensors", NULL};
 static const ls_record_t written = {rows, LS_COUNT(rows) - 1, NULL}, record = LS_RECORD(rows, others);

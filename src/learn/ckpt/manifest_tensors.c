@@ -42,7 +42,7 @@ json_t *ls_manifest_tensors_json(const ls_manifest_t *m) {
 
 /* ---- reading ---- */
 
-/* What the messages name. */
+/* Subjects of the messages. */
 typedef struct {
   ls_ctx_t *ctx;
   const char *file, *tensor;

@@ -1,6 +1,6 @@
 /* Opens a checkpoint. Everything is verified before anything is used, by reading the files once with a small
  * buffer; the tensors then go from the files straight to their destination (read.c). The files stay open in
- * between, so a checkpoint that retention removes meanwhile can still be read. */
+ * between, so a checkpoint that retention removes in that time can still be read. */
 #include "ckpt/open.h"
 #include "ckpt/store.h"
 
@@ -48,7 +48,7 @@ static ls_status_t verify_hash(ls_ctx_t *ctx, ls_ckpt_file_t *file) {
   return status;
 }
 
-/* Compares the file's own hash; the reader stands behind the header. */
+/* Compares the file's own hash; the reader is after the header. */
 static ls_status_t verify_seal(ls_ckpt_reader_t *r, const ls_ckpt_file_t *part, const char *first, char *json,
                                char *seal) {
   char expected[LS_SAFETENSORS_SEAL_BYTES + 1] = "";

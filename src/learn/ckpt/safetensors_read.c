@@ -11,7 +11,7 @@
 
 enum { HEADER_MAX_BYTES = 100000000 };
 
-/* What the messages name. */
+/* Subjects of the messages. */
 typedef struct {
   ls_ctx_t *ctx;
   const char *file;

@@ -130,7 +130,7 @@ static int64_t list_bytes(const ls_ckpt_tensor_t *tensors, int count) {
   return sum;
 }
 
-/* Of all ranks: shapes are of whole tensors. Some file systems say nothing of their size. */
+/* Bytes of all ranks, because shapes are of whole tensors. Some file systems do not tell their size. */
 static ls_status_t check_space(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save) {
   struct statvfs disk;
   if (statvfs(dir, &disk) != 0 || disk.f_blocks == 0) return LS_OK;

@@ -4,25 +4,25 @@
 
 static const char *const kinds[] = {"idx", "csv", "npy", "text", "images", "synthetic", NULL};
 
-/* In the order of ls_tokens_t and ls_windows_t. */
+/* Names of ls_tokens_t and ls_windows_t, in their order. */
 static const char *const tokens[] = {"auto", "characters", "bytes", "u16", "i32", NULL};
 static const char *const windows[] = {"random", "strided", NULL};
 
-/* In the order of ls_missing_t. */
+/* Names of ls_missing_t, in its order. */
 static const char *const missing[] = {"error", "mean", "indicator", NULL};
 
-/* In the order of ls_scale_t, ls_crop_t and ls_decode_t. */
+/* Names of ls_scale_t, ls_crop_t and ls_decode_t, in their order. */
 static const char *const interpolations[] = {"bilinear", "bicubic", NULL};
 static const char *const crops[] = {"centre", "random", NULL};
 static const char *const decodes[] = {"auto", "once", "always", NULL};
 
-/* In the order of ls_mapped_choice_t. */
+/* Names of ls_mapped_choice_t, in its order. */
 static const char *const mappings[] = {"auto", "true", "false", NULL};
 
-/* In the order of ls_dates_t. */
+/* Names of ls_dates_t, in its order. */
 static const char *const dates[] = {"skip", "parts", NULL};
 
-/* In the order of ls_resident_t. */
+/* Names of ls_resident_t, in its order. */
 static const char *const residents[] = {"auto", "true", "false", NULL};
 
 static const ls_option_t rows[] = {

@@ -36,7 +36,7 @@ typedef enum { LS_WINDOWS_RANDOM, LS_WINDOWS_STRIDED } ls_windows_t;
 typedef enum { LS_MISSING_ERROR, LS_MISSING_MEAN, LS_MISSING_INDICATOR } ls_missing_t;
 /* npy: whether features stay in their files. */
 typedef enum { LS_MAPPED_AUTO, LS_MAPPED_TRUE, LS_MAPPED_FALSE } ls_mapped_choice_t;
-/* csv: columns of dates that nobody names. */
+/* csv: date columns that the configuration does not name. */
 typedef enum { LS_DATES_SKIP, LS_DATES_PARTS } ls_dates_t;
 
 /* images: what training takes of a picture, and when pictures are decoded: once if they fit, once, for each batch. */
@@ -56,7 +56,7 @@ typedef struct {
   bool columns_trained;  /* the columns come from a checkpoint: if one is missing, the data do not belong
                           * to it */
   const char *delimiter; /* csv: between cells; "auto" or NULL: found in the header */
-  double validation;     /* part held out, [0, 1) */
+  double validation;     /* share of the samples held out for validation, [0, 1) */
   int64_t split_seed;    /* of which samples those are; -1 = train.seed */
   const char *validation_features, *validation_targets; /* idx, npy: files held out, or NULL */
   const char *validation_path;                          /* csv, text: the same */
@@ -65,7 +65,7 @@ typedef struct {
   int64_t context;                                      /* text: tokens of a sample; 0 = follow the model */
   int64_t stride;                                       /* text, csv: between windows; 0 = context, 1 */
   double masked;      /* text: share of tokens that are to be found again; 0: each next token is */
-  int64_t mask_token; /* .. and what stands for most of them */
+  int64_t mask_token; /* .. and a value that stands for most of them */
   int64_t window,
       horizon; /* csv: rows of a sample (0: each row is one); rows from its last to the target's */
   ls_strings_t vocabulary; /* text: characters of a checkpoint; empty: found in the files */
@@ -166,17 +166,16 @@ typedef struct {
       labels; /* csv: names of the classes, in the order of their numbers; empty: they have none. Only of the
                         * process that has read the file */
   int64_t train_count, validation_count;
-  int64_t split_rows; /* rows that are split; the rows behind them are the validation part and stay in
-                       * order. text: windows before the split, so the two parts may have fewer together */
-  bool ordered;       /* windows over time: the split keeps their order, the last ones are held out */
-  uint64_t seed;      /* of the split */
-  ls_norm_t norm;     /* identity when not normalised */
-  char source[256];   /* for messages: the file */
+  int64_t split_rows; /* rows that are split; the validation part follows. text: windows before the split */
+  bool ordered;   /* windows over time: the split keeps their order, the last ones are held out */
+  uint64_t seed;  /* of the split */
+  ls_norm_t norm; /* identity when not normalised */
+  char source[256];            /* for messages: the file */
   char validation_source[256]; /* the same of a validation part that has files of its own; else "" */
   char **columns;       /* (column_count) names of a row's features, one block; NULL: these data have none */
   int64_t column_count; /* inputs without indicators, or those of one row of a window */
-  ls_strings_t indicators; /* columns that have one, behind all columns, in the arena */
-  int64_t reading_bytes;   /* that were held beside the samples while they were read */
+  ls_strings_t indicators; /* columns that have an indicator, after all columns, in the arena */
+  int64_t reading_bytes;   /* buffers in addition to the samples, while reading */
   void *
       mapping; /* read-only memory that processes share, with features and targets in it; NULL: they are own */
   size_t mapping_bytes;
@@ -191,17 +190,17 @@ ls_status_t ls_dataset_open(ls_ctx_t *ctx, const ls_data_config_t *config, const
                             const ls_data_want_t *want, uint64_t seed, const ls_norm_t *norm,
                             ls_dataset_t **dataset);
 void ls_dataset_close(ls_dataset_t *dataset);
-/* LS_ERR_IO, reported with the file's name, if a file of it that is mapped has faulted (watch.h). For whoever reads samples
- * other than by batches, which ask themselves. */
+/* Returns LS_ERR_IO, reported with the file's name, if a mapped file of the dataset has faulted (watch.h). Call it
+ * after reading samples other than by batches, which check by themselves. */
 ls_status_t ls_dataset_check(const ls_dataset_t *dataset);
 /* The dtype of a sample as ls_dataset_open leaves it. False: only the files know it (arrays, text). */
 bool ls_data_dtype(const ls_data_config_t *config, const ls_data_want_t *want, ls_dtype_t *dtype);
 
-/* share.c. Moves features and targets to memory that other processes of this machine can map while *fd is open
- * (to be closed by the caller), piece by piece: there is never a second copy. Nobody can write to it. Where the
- * system has no such memory, says so, leaves everything as it is and sets *fd to -1. So does, in silence, text: every
- * process maps its files for itself. LS_ERR_MEMORY: it ran out
- * on the way; the dataset can only be closed. */
+/* share.c. Moves features and targets to memory that other processes of this machine can map while *fd is open; the
+ * caller closes it. The move is piece by piece, so there is never a second copy, and the memory is read-only
+ * afterwards. If the system has no such memory, logs that, leaves the dataset as it is and sets *fd to -1. Text
+ * also sets *fd to -1, silently, because every process maps its files for itself. LS_ERR_MEMORY: memory ran out on
+ * the way, and the dataset can only be closed. */
 ls_status_t ls_dataset_share(ls_ctx_t *ctx, ls_dataset_t *dataset, int *fd);
 /* The same dataset by the path of that file, "/proc/PID/fd/FD". LS_ERR_IO, LS_ERR_DATA, LS_ERR_MEMORY. */
 ls_status_t ls_dataset_map(ls_ctx_t *ctx, const char *path, ls_dataset_t **dataset);
@@ -241,12 +240,12 @@ ls_status_t ls_class_names(ls_arena_t *arena, const ls_strings_t *labels, int64_
 
 /* Memory of this process in which samples and targets are kept. Files that are mapped take none. Pure. */
 int64_t ls_dataset_bytes(const ls_dataset_t *dataset);
-/* The most that a thread held so far to make samples of pictures: files, pictures, room to scale them. */
+/* The most memory that a thread used so far to make samples of pictures: files, pictures, room to scale them. */
 int64_t ls_dataset_work_bytes(const ls_dataset_t *dataset);
 
-/* Fingerprint of `count` samples from row `first` as the model gets them (f32, normalised; classes i32), however
- * they are held: sizes and values, in 16 hexadecimal digits. All samples of up to 64 MiB; of larger data every k-th, so many that it stays at about
- * that. Local; pure. */
+/* Fingerprint of `count` samples from row `first` as the model gets them (f32, normalised; classes i32), mapped or
+ * in memory: sizes and values, in 16 hexadecimal digits. Reads all samples of up to 64 MiB; of larger data every k-th, so
+ * that about 64 MiB are read. Local; pure. */
 enum { LS_DATASET_HASH_BYTES = 17 };
 void ls_dataset_hash(const ls_dataset_t *dataset, int64_t first, int64_t count,
                      char hex[LS_DATASET_HASH_BYTES]);
@@ -266,7 +265,7 @@ static inline int64_t ls_channels(const ls_shape_t *sample) {
   return sample->rank == 3 && sample->dim[2] > 1 && sample->dim[2] <= LS_STEP_CHANNELS ? sample->dim[2] : 1;
 }
 
-/* Where a slot's numbers, of one micro-batch, go; memory of the run's inputs, owned by the caller. */
+/* Destination of one micro-batch: memory of the run's inputs, owned by the caller. */
 typedef struct {
   void *x;                /* (rows, sample.x) */
   void *target;           /* (rows, sample.target) */
@@ -318,7 +317,7 @@ void ls_filler_destroy(ls_filler_t *filler); /* NULL is fine */
 ls_status_t ls_filler_fill(ls_filler_t *filler, const ls_loader_spec_t *spec, int64_t unit,
                            const ls_batch_t *to);
 
-/* What it has done; only while nothing is being filled. */
+/* Work done so far. Call it only while nothing is being filled. */
 ls_input_times_t ls_filler_times(const ls_filler_t *filler);
 
 /* Fills slots ahead of the loop from threads of its own; with none (a batch that is filled in less time than two

@@ -69,7 +69,7 @@ static ls_status_t check_rows(ls_ctx_t *ctx, const ls_source_t *train, const ls_
   return LS_OK;
 }
 
-/* Puts samples from validation files behind the training samples. */
+/* Appends samples from validation files to the training samples. */
 static ls_status_t add_validation(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                   ls_source_t *train, ls_dataset_t *d) {
   ls_data_config_t files = *config;
@@ -188,7 +188,7 @@ static ls_status_t prepare_labels(const ls_data_config_t *config, const ls_data_
   return config->labels.count > 0 ? ls_labels_give(labels, &config->labels) : LS_OK;
 }
 
-/* Of the first file that has faulted; NULL: none has. */
+/* Path of the first file that has faulted; NULL: none has. */
 static const ls_watch_t *failed_watch(const ls_dataset_t *d) {
   const int texts = d->corpus ? d->corpus->files : 0, arrays = d->mapped ? d->mapped->files : 0;
   for (int i = 0; i < texts + arrays; i++) {

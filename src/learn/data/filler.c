@@ -15,7 +15,7 @@ struct ls_filler {
   const ls_loader_spec_t *spec;
   const ls_batch_t *to;
   int64_t unit;
-  _Atomic int64_t next; /* row that nobody fills yet */
+  _Atomic int64_t next; /* next row to fill */
   _Atomic int status;   /* the first failure */
 };
 

@@ -8,7 +8,7 @@
 
 enum { HASHED_BYTES_MAX = 64 << 20 /* takes about 10 ms; larger data are sampled */, BLOCK = 512 };
 
-/* In blocks, which give the hash of the whole row. */
+/* Reads in blocks; the hash equals that of the whole row. */
 static uint64_t add_features(uint64_t hash, const ls_dataset_t *d, int64_t row) {
   float block[BLOCK];
   XXH3_state_t state;

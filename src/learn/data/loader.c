@@ -25,8 +25,9 @@ struct ls_loader {
   ls_signal_t filled;   /* units that are in their slots, from first on */
   ls_signal_t released; /* units whose slots may be overwritten */
   _Atomic bool stop;
-  _Atomic int64_t failed; /* the unit that could not be filled, and all behind it; INT64_MAX: none */
-  ls_status_t status;     /* of that unit, written before */
+  _Atomic int64_t
+      failed; /* first unit that could not be filled; later ones are not filled either. INT64_MAX: none */
+  ls_status_t status; /* of that unit, written before */
   /* of the calling thread: */
   int64_t next_fill;    /* without a thread */
   int64_t next_release; /* units below are released */
@@ -60,7 +61,7 @@ static void *fill_ahead(void *arg) {
   ls_loader_t *l = arg;
   for (int64_t unit = l->first; unit < l->units && wait_free(l, unit); unit++) {
     bool filled = fill(l, unit);
-    ls_signal_add(&l->filled); /* wakes whoever waits, either way */
+    ls_signal_add(&l->filled); /* wakes the waiting side, either one */
     if (!filled) break;
   }
   return NULL;

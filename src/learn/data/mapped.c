@@ -115,8 +115,8 @@ static ls_status_t take_norm(ls_ctx_t *ctx, const ls_norm_t *given, const ls_mat
   return LS_OK;
 }
 
-/* Of the section, and of its validation files behind them: rows and widths, without values. The norms of pictures are left to
- * ls_normalize. */
+/* Reads the headers of the section's files, then of its validation files: rows and widths, without values.
+ * ls_normalize sets the norms of pictures. */
 static ls_status_t open_features(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                  const ls_norm_t *norm, ls_dataset_t *d, ls_matrix_t *features) {
   const char *const paths[] = {config->features, config->validation_features};
@@ -132,8 +132,7 @@ static ls_status_t open_features(ls_ctx_t *ctx, const ls_data_config_t *config, 
   return status == LS_OK && !pictures ? take_norm(ctx, norm, features, d) : status;
 }
 
-/* Features are mapped, those of validation files behind the others; targets are read: held_out's are not yet behind the
- * others. */
+/* Maps the features, those of validation files last. Reads the targets; held_out's are not yet appended. */
 static ls_status_t read_mapped(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                const ls_norm_t *norm, ls_source_t *r, ls_source_t *held_out,
                                ls_dataset_t *d) {

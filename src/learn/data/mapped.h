@@ -22,8 +22,8 @@ struct ls_mapped {
  * LS_ERR_NOT_FOUND: no file matches. */
 ls_status_t ls_mapped_wanted(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                              const ls_norm_t *norm, bool *wanted);
-/* The whole dataset of the section, whose features stay in their files, those of validation files behind the others; targets are
- * read. *source: zeros at first, to be released by the caller. LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_MISMATCH,
+/* Opens the whole dataset of the section. Features stay in their files, those of validation files last; targets are
+ * read. The caller zeroes *source first and releases it. LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_MISMATCH,
  * LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
 ls_status_t ls_mapped_build(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                             const ls_norm_t *norm, ls_source_t *source, ls_dataset_t *dataset);

@@ -32,15 +32,16 @@ ls_status_t ls_source_pair(ls_ctx_t *ctx, const ls_data_config_t *config, ls_sou
 /* Checks the widths and row counts against each other and against the model's needs, and that classes are
  * class numbers. LS_ERR_DATA. */
 ls_status_t ls_targets_check(ls_ctx_t *ctx, const ls_data_want_t *want, const ls_source_t *source);
-/* What helps where model.input has its channels in front, as PyTorch has them; NULL: it does not look so. Returns buf. */
+/* Advice for a model.input with channels first, as PyTorch has them; NULL: the input does not look so. Returns buf. */
 enum { LS_CHANNELS_TEXT_BYTES = 128, LS_INDICATORS_TEXT_BYTES = 64 };
 const char *ls_channels_first(const ls_shape_t *x, char buf[LS_CHANNELS_TEXT_BYTES]);
 /* Refuses samples that seem to be pictures for such an input, which would take lines of pixels for channels. LS_ERR_DATA. */
 ls_status_t ls_channels_check(ls_ctx_t *ctx, const char *name, const ls_shape_t *sample, const ls_shape_t *x);
-/* Of indicators among the features, behind their number: "" or " (the last 2 of them ..)". Returns buf. */
+/* Says how many of the features are indicators, to follow their number: "" or " (the last 2 of them ..)". Returns
+ * buf. */
 const char *ls_indicators_text(const ls_source_t *source, char buf[LS_INDICATORS_TEXT_BYTES]);
-/* What may help where class numbers go from `least` to `greatest`, and the model has `classes`: "" or text behind a message.
- * Returns buf. */
+/* Advice if class numbers go from `least` to `greatest` and the model has `classes`: "" or text that follows a
+ * message. Returns buf. */
 enum { LS_CLASS_REMEDY_BYTES = 128 };
 const char *ls_class_remedy(double least, double greatest, int64_t classes, char buf[LS_CLASS_REMEDY_BYTES]);
 /* Refuses samples with the dimensions of the model's input in another order, those of 1 aside, such as channels before

@@ -28,8 +28,8 @@ ls_status_t ls_matrix_take(ls_ctx_t *ctx, double *wide, ls_matrix_t *matrix);
  * f64 the memory that this frees goes back. NaN becomes 0. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_narrow(ls_ctx_t *ctx, const double *mean, const float *scale, ls_matrix_t *matrix);
 
-/* Behind the columns one more for each that `marked` names: 1 where its value is NaN, else 0. Names stay those of the values.
- * LS_ERR_MEMORY. */
+/* Appends an indicator column for each column that `marked` names: 1 where its value is NaN, else 0. Names stay
+ * those of the values. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_mark_gaps(ls_ctx_t *ctx, const ls_strings_t *marked, ls_matrix_t *matrix);
 /* The names of columns that have a NaN, in the arena. LS_ERR_MEMORY. */
 ls_status_t ls_matrix_gaps(ls_arena_t *arena, const ls_matrix_t *matrix, ls_strings_t *names);
@@ -67,9 +67,9 @@ ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size
 ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                         const ls_strings_t *want, bool trained, const ls_strings_t *except, ls_matrix_t *out);
 
-/* The same of a part of a file: its header, then rows that stand `passed` lines further down. `gaps`: a cell may have no
- * value, as in ls_read_csv_features. `ordered`: rows follow each other in time, of which dates that do not ascend are a warning;
- * false behind it. */
+/* Reads a part of a file in the same way: its header, then rows that stand `passed` lines further down. `gaps`: a
+ * cell may have no value, as in ls_read_csv_features. `ordered`: rows follow each other in time, so dates that do
+ * not ascend give a warning; false afterwards. */
 ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                               const ls_strings_t *want, bool trained, bool gaps, bool *ordered,
                               int64_t passed, ls_matrix_t *out);
@@ -82,12 +82,12 @@ typedef struct {
 typedef struct {
   ls_arena_t *arena;
   int64_t most;    /* classes of the model */
-  int64_t classes; /* class numbers are below it; 0: whoever uses them looks */
+  int64_t classes; /* class numbers are below it; 0: the caller checks */
   bool text;       /* cells are labels; else class numbers, as the first one with a value shows */
   bool closed;     /* no label may be added: they are those of the training file, or of a checkpoint */
   bool given;      /* .. of a checkpoint, whose names may be texts that stand for no value */
   const char *
-      numbers; /* why cells are class numbers, behind "is not a finite number"; not NULL where closed and no text */
+      numbers; /* why cells are class numbers, follows "is not a finite number"; not NULL if closed and no text */
   ls_label_t *label; /* (count) sorted by name */
   int count, capacity;
 } ls_labels_t;
@@ -97,7 +97,8 @@ ls_status_t ls_labels_add(ls_labels_t *labels, const char *name, int64_t *number
 ls_status_t ls_labels_close(ls_labels_t *labels, double *values, int64_t count);
 ls_status_t ls_labels_give(ls_labels_t *labels, const ls_strings_t *given); /* a checkpoint's; may be none */
 ls_status_t ls_labels_list(const ls_labels_t *labels, ls_strings_t *out);   /* in the arena */
-/* Where the model has more classes than the training data have labels. A checkpoint's were warned of when it was trained. */
+/* Warns if the model has more classes than the training data have labels. For a checkpoint, training has warned
+ * already. */
 void ls_labels_warn(ls_ctx_t *ctx, const char *source, const ls_labels_t *labels);
 /* Like ls_read_csv, of one column, whose cells are labels if there are some already, or if the first one with a value is
  * no number. Targets always have a value. */
@@ -122,8 +123,8 @@ ls_status_t ls_read_bytes(ls_ctx_t *ctx, const char *path, char **bytes, size_t 
 /* Below, `configured`: the path comes from a configuration, whose rule for relative paths a message about a missing file then
  * gives. A path of the command line needs none. */
 
-/* A file's bytes, borrowed until the view is closed: mapped, or in memory where the file was packed. Whoever has read a
- * view asks ls_watch_check before he uses what he has read, or before he says what is wrong with it. */
+/* A file's bytes, borrowed until the view is closed: mapped, or in memory if the file was packed. After reading a
+ * view, ask ls_watch_check before using the values or reporting a fault in them. */
 typedef struct {
   char *bytes; /* to be read only; not ended by a NUL */
   size_t size;

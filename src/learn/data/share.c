@@ -1,6 +1,6 @@
-/* One copy of the samples for all ranks of a node: the rank that has read them moves them to a file without a
- * name (memfd_create(2)), which the others map. It is gone with the last process that has it, however that
- * ends, and nobody can write to it. */
+/* One copy of the samples for all ranks of a node. The rank that has read them moves them to an unnamed file
+ * (memfd_create(2)), which the others map. The kernel frees it when the last process that has it ends, and it is
+ * read-only. */
 #include "data/mapped.h"
 #include "data/picture/images.h"
 #include "data/text/corpus.h"

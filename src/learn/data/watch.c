@@ -1,5 +1,5 @@
-/* See watch.h. A handler may take the lock: the fault is raised by the very instruction that reads the file, and nobody
- * reads a file while he holds the lock. */
+/* See watch.h. A handler may take the lock, because the instruction that reads the file raises the fault, and no
+ * code reads a file while it has the lock. */
 #include "data/watch.h"
 
 #include <lockstep/data.h>

@@ -1,8 +1,8 @@
-/* Data files that are mapped. The system raises SIGBUS in the thread that reads a mapped page which the file no longer
- * has, or which its storage cannot deliver. The library installs no handler, so the program's asks ls_data_fault
- * (lockstep/data.h) whether the address lies in one of these files. From then on the file reads as zeros, and whoever
- * has read calls ls_watch_check, which turns the fault into an error before the zeros are used.
- * The list belongs to the process, as signals do; a lock guards it. */
+/* Mapped data files. The system raises SIGBUS in the thread that reads a mapped page which the file no longer has,
+ * or which its storage cannot deliver. The library installs no handler, so the program's handler asks ls_data_fault
+ * (lockstep/data.h) whether the address lies in one of these files. From then on the file reads as zeros. The
+ * reader calls ls_watch_check, which turns the fault into an error before the zeros are used. The list belongs to
+ * the process, as signals do; a lock guards it. */
 #ifndef LS_DATA_WATCH_H
 #define LS_DATA_WATCH_H
 

@@ -67,7 +67,7 @@ static const struct {
 } stages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
               {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
 
-/* Of the whole network. */
+/* Blocks of the whole network. */
 double ls_blocks_count(const ls_preset_t *preset, const ls_model_config_t *model) {
   double blocks = 0;
   for (int i = 0; preset->blocks == LS_BLOCKS_INVERTED && i < LS_COUNT(stages); i++)

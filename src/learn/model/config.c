@@ -137,7 +137,7 @@ static ls_status_t parse_own(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node
                   fail_missing(ctx, map, "layers", "a list of layers, or preset: NAME in their place"));
 }
 
-/* Where the user wrote what a preset's document has: at its name, or at the only size that he changed, which is then the
+/* The place for errors in a preset's document: its name, or the only size that the user changed, which is then the
  * cause of any error. */
 static ls_place_t preset_place(ls_arena_t *arena, const ls_doc_node_t *map, const char *preset) {
   const ls_doc_node_t *at = NULL;

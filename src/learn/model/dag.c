@@ -1,6 +1,6 @@
-/* Turns the written list of layers into a graph of layers: reads kinds and options, resolves names, repeats
- * blocks, and follows sizes from layer to layer. An entry with an error still counts as a layer, of unknown
- * size, so that the layers behind it can be read and all errors are reported at once. */
+/* Turns the written list of layers into a graph of layers: reads kinds and options, resolves names, repeats blocks,
+ * and follows sizes from layer to layer. An entry with an error still counts as a layer, of unknown size, so that
+ * later layers can be read and all errors are reported at once. */
 #include "model/dag.h"
 
 #include <stddef.h>

@@ -98,8 +98,8 @@ ls_status_t ls_preset_load(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
 /* Its input, layers and perhaps loss as a document, with the model's sizes where those are given. *text: ls_free. */
 ls_status_t ls_preset_text(ls_ctx_t *ctx, const ls_preset_t *preset, const ls_model_config_t *model,
                            char **text);
-/* What the preset says against the `size` that the model gives it: "has no such size", or a text written to `why`; NULL:
- * nothing. */
+/* Why the preset refuses the `size` that the model gives it: "has no such size", or a text written to `why`; NULL:
+ * it does not. */
 const char *ls_preset_refuses(const ls_preset_t *preset, const ls_model_config_t *model, const char *size,
                               char why[LS_LAYER_WHY_BYTES]);
 extern const char *const ls_preset_names[]; /* of the shipped ones, NULL-terminated */

@@ -66,7 +66,7 @@ typedef struct {
   ls_layer_t *layer; /* in the arena, in an order that can run; the last layer's output is the model's */
 } ls_model_config_t;
 extern const ls_section_t ls_model_section; /* preset, input, loss; "layers" is nested */
-/* For the reference page: options of every layer, a section per kind, blocks; NULL behind the last. */
+/* For the reference page: options of every layer, a section per kind, blocks; NULL after the last. */
 const ls_section_t *ls_layer_section_at(int i);
 
 /* Reads the model section from its map. Reports all errors. */
@@ -128,8 +128,8 @@ int ls_score_names(const ls_model_config_t *model, const char *names[LS_SCORES_M
 /* The name of a metric's sums in the graph of an evaluation. */
 const char *ls_score_tensor(int metric, char text[LS_SCORE_NAME_BYTES]);
 
-/* With model.pad: the first layer that would leave padding out, but whose input is no longer a sequence of the model's
- * places (behind conv2d or pool), so that it takes the padding as well. -1: there is none. */
+/* With model.pad: the first layer that would leave padding out, but whose input is no longer a sequence of the
+ * model's places (after conv2d or pool), so that it takes the padding as well. -1: there is none. */
 int ls_model_pad_lost(const ls_model_config_t *model);
 
 /* The graph of `rows` samples: inputs "x" (rows, ls_model_x), "target" (rows, ls_model_target),

@@ -1,5 +1,5 @@
-/* What other programs call the tensors of a network, and how they lay them out. A map is a list of rows, pattern to
- * pattern; reading and writing use the same rows. */
+/* Names and layouts of a network's tensors in other programs. A map is a list of rows, pattern to pattern; reading
+ * and writing use the same rows. */
 #ifndef LS_MODEL_NAMES_H
 #define LS_MODEL_NAMES_H
 
@@ -12,9 +12,9 @@ typedef enum {
   LS_WEIGHT_CHANNELS_FIRST /* of four dimensions: theirs (out, in, height, width), ours (out, height, width, in) */
 } ls_weight_layout_t;
 
-/* In patterns * stands for some characters without a dot, ** for some characters; the n-th star of `theirs` is what the
- * n-th of `ours` stands for. Several of `theirs` are parts of equal size of ours, along its first dimension. If several
- * rows fit a name, the first is written; all are tried for reading. */
+/* Patterns: * stands for some characters without a dot, ** for some characters; the n-th star of `theirs` is what
+ * the n-th of `ours` stands for. Several of `theirs` are parts of equal size of ours, along its first dimension. If
+ * several rows fit a name, the first is written; all are tried for reading. */
 enum { LS_NAMES_PARTS_MAX = 3, LS_NAME_BYTES = 256 };
 typedef struct {
   const char *ours, *theirs[LS_NAMES_PARTS_MAX];
@@ -38,7 +38,8 @@ typedef struct {
   ls_weight_layout_t layout;
   bool bare, longer;
 } ls_foreign_names_t;
-/* What `ours` is called by the next row from *row on; *row is then the one after it. False: there is none. Pure. */
+/* Writes the foreign name of `ours` by the next row from *row on; *row is then the one after it. False: there is
+ * none. Pure. */
 bool ls_names_find(const ls_names_t *names, const char *ours, int *row, ls_foreign_names_t *foreign);
 /* Pure. */
 bool ls_names_ignored(const ls_names_t *names, const char *theirs);

@@ -21,7 +21,7 @@ enum {
 enum { GRAPH_NAME = 2, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { IR_VERSION = 8, OPSET = 17, ROWS = 1 };
 
-/* What `output` depends on. */
+/* Marks the nodes on which `output` depends. */
 static void mark(const ls_graph_t *g, ls_tensor_id_t output, bool *needed) {
   needed[output] = true;
   for (int i = g->node_count - 1; i >= 0; i--) {

@@ -5,7 +5,7 @@
 
 #include "model/model.h"
 
-/* Where the numbers come from. */
+/* Source of the numbers. */
 typedef struct {
   const float *(*param)(void *user, const char *name); /* in host memory; NULL: there is none of that name */
   void *user;

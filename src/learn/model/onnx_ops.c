@@ -259,7 +259,7 @@ static void emit_nothing(ls_onnx_t *o, const ls_graph_node_t *n, const char *out
   (void)o, (void)n, (void)out;
 }
 
-/* Orders that bring the channels, the last of `rank` dimensions, behind the samples, and back. */
+/* Orders that move the channels, the last of `rank` dimensions, to the place after the samples, and back. */
 static void channel_orders(int rank, int64_t *first, int64_t *last) {
   first[0] = last[0] = 0;
   for (int i = 1; i < rank; i++) {
@@ -297,7 +297,7 @@ static void emit_fill(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
   constants(o, out, n->attrs.i[0], (float)n->attrs.f[0]);
 }
 
-/* Of a group, all elements of a sample are one row. */
+/* All elements of a sample are one row. */
 static void emit_group_norm(ls_onnx_t *o, const ls_graph_node_t *n, const char *out) {
   const ls_shape_t *x = &ls_onnx_tensor(o, n, 0)->shape;
   const int64_t groups = n->attrs.i[0], rows[] = {-1, groups, ls_shape_count(x) / x->dim[0] / groups};

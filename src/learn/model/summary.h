@@ -1,4 +1,4 @@
-/* What a model consists of, layer by layer: parameters and work, from its graph. For people: lockstep inspect shows it. */
+/* The layers of a model, one by one: parameters and work, from its graph. For people: lockstep inspect shows it. */
 #ifndef LS_MODEL_SUMMARY_H
 #define LS_MODEL_SUMMARY_H
 

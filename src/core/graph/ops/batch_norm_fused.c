@@ -30,7 +30,7 @@ static float gradient(int64_t which, float dy, float z) {
   return which == LS_BEHIND_RELU && !(z > 0) ? 0 : dy;
 }
 
-/* One channel's numbers, at input `first` and behind: mean, rstd, gamma, beta. */
+/* One channel's numbers, from input `first` on: mean, rstd, gamma, beta. */
 typedef struct {
   double mean, rstd, gamma, beta;
 } channel_t;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where the elements of a group lie. */
+/* Iterates over the elements of a group. */
 typedef struct {
   int64_t samples, positions, channels, groups, each; /* channels of a group */
 } groups_t;

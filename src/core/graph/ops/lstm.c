@@ -61,7 +61,7 @@ static ls_status_t lstm_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* dh and dc of the position behind are in scratch, f64 (h) each. */
+/* The next position's dh and dc are in scratch, f64 (h) each. */
 static ls_status_t lstm_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *dy = ls_in_f32(args, 0), *c = ls_in_f32(args, 1), *gates = ls_in_f32(args, 2),

@@ -1,5 +1,6 @@
-/* Sums from which figures of an evaluation are made, beside its loss: a rank's own, of the rows whose weight is positive.
- * Counts are whole numbers; sums of values are f64, each written as two f32 that add up to it. No gradients. */
+/* Sums from which figures of an evaluation are made, apart from its loss: a rank's own, of the rows whose weight is
+ * positive. Counts are whole numbers; sums of values are f64, each written as two f32 that add up to it. No
+ * gradients. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 

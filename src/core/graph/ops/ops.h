@@ -102,7 +102,7 @@ extern const ls_op_t ls_op_lstm_chain, ls_op_gru_chain;
 extern const ls_op_t ls_op_lstm_chain_dx; /* (dy, c, gates, w_hh) -> dgates_x */
 extern const ls_op_t
     ls_op_gru_chain_dx; /* (dy, y, gates, m, w_hh) -> dgates_x, and d (w_hh h + b) (n, t, 3 h) */
-/* (x (n, t, h)) -> x of the position before (i[0] = 1) or behind (-1), 0 where there is none. */
+/* (x (n, t, h)) -> x of the position before (i[0] = 1) or after (-1), 0 where there is none. */
 extern const ls_op_t ls_op_shift_positions;
 
 /* Losses: sums over samples of weight times the sample's loss; weights (n) carry 1 / samples of the global
@@ -149,7 +149,7 @@ extern const ls_op_t ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw; /* (dy, w) 
 /* Batch norm in parts, for statistics of one rank or of all; batch_norm.c says what each part is. */
 extern const ls_op_t ls_op_bn_sums, ls_op_sum_ranks, ls_op_bn_moments, ls_op_bn_track, ls_op_rsqrt_eps;
 extern const ls_op_t ls_op_bn_apply, ls_op_bn_back_sums, ls_op_bn_dx;
-/* Batch norm and what is behind it in one op (batch_norm_fused.c); a pass creates them if the backend has them. */
+/* Batch norm and the function after it in one op (batch_norm_fused.c); a pass creates them if the backend has them. */
 extern const ls_op_t ls_op_bn_act, ls_op_bn_add_act, ls_op_bn_act_back_sums, ls_op_bn_add_act_back_sums;
 extern const ls_op_t ls_op_bn_act_dx;
 /* bias: (x (n.., d..), b (d..)) -> x + b, which has the trailing dimensions of x. sum_leading: (dy) -> the sum over

@@ -1,4 +1,4 @@
-/* What the chains of LSTM and GRU share, and the shift by one position that the gradient of their weights needs. */
+/* Shared by the chains of LSTM and GRU, and the shift by one position that the gradient of their weights needs. */
 #include "graph/ops/recurrent.h"
 
 #include "device/chain.h"

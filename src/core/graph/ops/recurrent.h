@@ -1,6 +1,6 @@
-/* What the chains of LSTM and GRU share: their order in time, checks, costs, and the gradient of w_hh. For lstm.c and
- * gru.c alone. Samples are independent. i[0] = 1: from the last position to the first. Gates keep their values after their
- * functions, because the gradients need nothing else. */
+/* Shared by the chains of LSTM and GRU: their order in time, checks, costs, and the gradient of w_hh. For lstm.c
+ * and gru.c alone. Samples are independent. i[0] = 1: from the last position to the first. Gates keep their values
+ * after their functions, because the gradients need nothing else. */
 #ifndef LS_GRAPH_OPS_RECURRENT_H
 #define LS_GRAPH_OPS_RECURRENT_H
 

@@ -17,7 +17,7 @@ typedef struct {
   ls_tensor_id_t *resized; /* per tensor: the same with as many rows as classes; -1: not yet */
 } align_t;
 
-/* What reads logits, and what is computed from them in rows of the same length. */
+/* Finds the readers of logits, and the tensors computed from them in rows of the same length. */
 static const struct {
   const ls_op_t *op;
   int in, out; /* out -1: none of that length */
@@ -36,8 +36,8 @@ static int64_t aligned(int64_t classes) {
   return (classes + CLASSES_STEP - 1) / CLASSES_STEP * CLASSES_STEP;
 }
 
-/* Marks what gets longer rows with the tensor, or takes the marks back; false, and the rest is not marked, if somebody
- * needs it as it is. A view may have several rows side by side: a sample's positions. */
+/* Marks the tensors whose rows get longer together with this one, or takes the marks back. False: a node needs the
+ * tensor as it is, and the rest is not marked. A view may have several rows side by side: a sample's positions. */
 static bool follow(align_t *a, ls_tensor_id_t id, int64_t classes, bool marks, bool *loses) {
   const ls_graph_t *graph = a->graph;
   const ls_graph_tensor_t *t = &graph->tensors[id];

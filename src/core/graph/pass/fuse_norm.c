@@ -27,7 +27,7 @@ static int uses(const ls_graph_t *graph, ls_tensor_id_t id) {
   return graph->tensors[id].use_count;
 }
 
-/* Nodes of a norm and the function behind it, by their places. */
+/* Nodes of a norm and of the function after it, by their places. */
 typedef struct {
   int row, norm, function, gradient, sums, dx;
 } chain_t;
@@ -93,7 +93,7 @@ static int fuse(ls_graph_t *graph, int n) {
   return 0;
 }
 
-/* What comes back to the relu at the end of a residual block, and the sums of a norm before it. */
+/* The gradients that reach the relu at the end of a residual block, and the sums of a norm before it. */
 static int fuse_residual(ls_graph_t *graph, int relu) {
   const ls_graph_node_t gradient = graph->nodes[relu];
   const ls_graph_tensor_t *dz = &graph->tensors[gradient.out[0]];

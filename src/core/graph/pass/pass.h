@@ -5,7 +5,7 @@
 
 #include "graph/rewrite.h"
 
-/* What a pass may know about the backend. */
+/* Facts about the backend that a pass may use. */
 typedef struct {
   /* Whether the backend has its own version of this op, for 16-bit floats if `low` is one. */
   bool (*has)(const void *backend, const char *op, ls_dtype_t low);
@@ -20,7 +20,7 @@ typedef struct {
   int (*run)(ls_graph_t *graph, const ls_pass_context_t *context);
 } ls_graph_pass_t;
 
-/* In execution order, NULL-terminated; at most LS_GRAPH_PASS_MAX. */
+/* Passes in execution order, NULL-terminated; at most LS_GRAPH_PASS_MAX. */
 extern const ls_graph_pass_t *const ls_graph_passes[];
 
 /* Runs all passes; graph->pass_changes[i] counts the changes of pass i. The result is proved

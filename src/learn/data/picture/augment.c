@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TRIES = 10, STREAM_COPY = TRIES /* behind the streams of the tries */ };
+enum { TRIES = 10, STREAM_COPY = TRIES /* a stream after those of the tries */ };
 static const double ratio_least = 3.0 / 4.0, ratio_most = 4.0 / 3.0;
 
 static int below(uint32_t word, int count) {

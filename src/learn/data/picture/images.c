@@ -130,7 +130,7 @@ typedef struct {
   const ls_dataset_t *dataset;
   const int64_t *row; /* these, or with NULL those from first on */
   int64_t first, count;
-  uint8_t *to; /* (count, sample); else: (threads, sample), which nobody looks at */
+  uint8_t *to; /* (count, sample); else: (threads, sample), which is not read */
   bool kept;
   ls_batch_work_t *work; /* (threads) */
   _Atomic int64_t next;
@@ -364,7 +364,7 @@ ls_status_t ls_images_ready(ls_ctx_t *ctx, const ls_normalize_t *how, ls_matrix_
   if (status == LS_OK) status = ls_normalize(ctx, d, NULL, targets, how);
   int64_t threads = ls_cpu_count() < d->rows ? ls_cpu_count() : d->rows;
   int64_t samples = d->features ? d->rows * (int64_t)ls_shape_bytes(&d->sample.x) : 0;
-  int64_t gone = d->features ? (int64_t)pixels : 0; /* beside the file, then beside the samples */
+  int64_t gone = d->features ? (int64_t)pixels : 0; /* first the file's rooms, then the samples' rooms */
   int64_t reading = d->reading_bytes + gone - (gone > 0 ? samples : 0),
           making = gone + threads * ls_dataset_work_bytes(d);
   d->reading_bytes = reading > making ? reading : making;
@@ -398,7 +398,7 @@ ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   return status == LS_OK ? ls_images_ready(ctx, &how, NULL, d) : status;
 }
 
-/* Of an array: what decides, however the samples are held. */
+/* For an array: the settings that decide, whether it is mapped or in memory. */
 static uint64_t hash_array(const ls_dataset_t *d, int64_t first, int64_t count, uint64_t hash) {
   size_t bytes = ls_shape_bytes(&d->sample.x), target = ls_shape_bytes(&d->sample.target);
   int64_t stride = 1 + count / HASHED_SAMPLES;

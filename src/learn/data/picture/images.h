@@ -19,7 +19,7 @@ struct ls_images {
   ls_picture_t each;  /* .. all of this size, */
   uint8_t
       *pixels; /* .. (rows, each); NULL: in the dataset's mapped files, or samples are made of them already */
-  _Atomic int64_t work_bytes; /* the most that a thread held to make samples */
+  _Atomic int64_t work_bytes; /* the most memory that a thread used to make samples */
 };
 
 /* images_list.c: fills the list from folders or CSV files, and the classes from dataset->labels' memory `labels`.
@@ -67,8 +67,8 @@ ls_status_t ls_images_fit(ls_ctx_t *ctx, const ls_images_t *images, ls_batch_wor
 /* The settings of the section for samples of `x`. LS_ERR_CONFIG. */
 ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_shape_t *x,
                                ls_images_t *images);
-/* What data.mean and data.std, which ls_images_settings has checked, make of a channel's bytes: (byte - *mean) *
- * *scale. */
+/* Factors for data.mean and data.std, which ls_images_settings has checked. A channel's byte becomes (byte - *mean)
+ * * *scale. */
 void ls_images_unit(const ls_data_config_t *config, int channel, float *mean, float *scale);
 /* Names and classes of rows from `first` on, and the bytes of some files among them; of arrays the classes and some
  * samples, as they are evaluated. */

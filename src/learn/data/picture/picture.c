@@ -28,8 +28,8 @@ ls_status_t ls_picture_make(ls_ctx_t *ctx, const char *name, int64_t height, int
   return LS_OK;
 }
 
-/* Perhaps in place: a grey pixel is never behind the coloured one that it comes from. The weights are those of ITU-R 601,
- * as Pillow rounds them. */
+/* May work in place: a grey pixel never lies after the coloured one that it comes from. The weights are those of
+ * ITU-R 601, as Pillow rounds them. */
 static void make_grey(const uint8_t *from, size_t count, uint8_t *to) {
   for (size_t i = 0; i < count; i++) {
     const uint8_t *p = from + 3 * i;

@@ -9,7 +9,7 @@ typedef struct {
   uint8_t *bytes;
   size_t capacity;
 } ls_room_t;
-/* At least `bytes` of it; what it held is lost. LS_ERR_MEMORY. */
+/* Makes room for at least `bytes`; the old content is lost. LS_ERR_MEMORY. */
 ls_status_t ls_room_need(ls_ctx_t *ctx, ls_room_t *room, size_t bytes);
 
 /* Pixels (height, width, channels), or a part of others: rows are `stride` bytes apart. */
@@ -25,8 +25,8 @@ enum { LS_PICTURE_PIXELS_MAX = 1 << 26 };
  * neither format, damaged, cut short, larger than LS_PICTURE_PIXELS_MAX; LS_ERR_MEMORY. */
 ls_status_t ls_picture_decode(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, int channels,
                               ls_room_t *room, ls_picture_t *picture);
-/* In so many channels, from 1 to 3 or the other way, by the same formula. Pixels without gaps, anywhere; a change is made in
- * `room`, where they may be. LS_ERR_MEMORY. */
+/* Converts to so many channels, from 1 to 3 or back, by the same formula. Pixels have no gaps and may lie anywhere,
+ * also in `room`, which receives a converted copy. LS_ERR_MEMORY. */
 ls_status_t ls_picture_channels(ls_ctx_t *ctx, int channels, ls_room_t *room, ls_picture_t *picture);
 bool ls_picture_is(const void *bytes, size_t size); /* begins like a file of either format */
 bool ls_picture_named(const char *name);            /* ends like the name of one, in capitals or not */

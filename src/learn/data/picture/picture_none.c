@@ -1,4 +1,4 @@
-/* Stands for both formats in a build without libpng and libjpeg. */
+/* Replaces both readers in a build without libpng and libjpeg. */
 #include "data/picture/picture.h"
 
 static ls_status_t refuse(ls_ctx_t *ctx, const char *name) {

@@ -48,7 +48,7 @@ static bool has_decimal_comma(const table_t *t, const ls_csv_cell_t *cell) {
   return ls_number_parse(text, cell->len, &unused) == LS_NUMBER_OK;
 }
 
-/* What helps where a number is needed. */
+/* Advice for a cell that is no number. */
 static const char *remedy(const table_t *t, const ls_csv_column_t *c, const ls_csv_cell_t *cell) {
   bool gap = ls_csv_is_gap(cell), date = ls_number_is_date(cell->text, cell->len);
   if (t->targets && gap) return ", and a target is never missing: remove the row";
@@ -115,7 +115,7 @@ static ls_status_t refuse_label(table_t *t, ls_csv_column_t *c, const ls_csv_cel
               c->shown, shown, t->labels->count + 1, t->labels->most, LS_PLURAL(t->labels->most));
 }
 
-/* A label's number into *value. One that stands for no value is a label only if a checkpoint has it. */
+/* Puts a label's number into *value. A text that means a missing value is a label only if a checkpoint has it. */
 static ls_status_t read_label(table_t *t, ls_csv_column_t *c, const ls_csv_cell_t *cell, double *value) {
   int64_t number = 0;
   const char *name = ls_csv_cell_text(&t->columns.arena, cell);
@@ -269,7 +269,7 @@ static ls_status_t look_at_labels(table_t *t) {
   return l->numbers ? LS_OK : LS_ERR_MEMORY;
 }
 
-/* Where nobody has named the columns, and some cannot be features: the others, as an option has them. */
+/* If the user names no columns and some cannot be features: lists the others, in the form of the option. */
 static void tell_numbers(const table_t *t, const ls_strings_t *want) {
   char list[LS_NAMES_TEXT_BYTES];
   size_t used = 0;

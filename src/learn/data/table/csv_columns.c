@@ -98,7 +98,7 @@ static ls_status_t refuse_unknown(const ls_csv_scan_t *scan, ls_csv_columns_t *t
                      LS_SHOWN(name), list, delimiter_hint(scan, hint));
 }
 
-/* Names mostly come in the file's order, so the search begins behind the one found before. */
+/* Names mostly come in the file's order, so the search begins after the last hit. */
 static ls_csv_column_t *find_column(ls_csv_columns_t *t, const char *name) {
   for (int64_t i = 0; i < t->count; i++) {
     int64_t at = (t->after + i) % t->count;

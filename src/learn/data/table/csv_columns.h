@@ -22,7 +22,7 @@ typedef struct {
   int64_t part[LS_DATE_PARTS];
   bool dated;             /* has a part in use */
   ls_csv_fault_t *faults; /* of its cells */
-  ls_csv_order_t *order;  /* its first value is a date; NULL: it is none, or nobody asks */
+  ls_csv_order_t *order;  /* its first value is a date; NULL: it is none, or the caller does not ask */
   bool look;              /* its first cell with a value is wanted, and not found yet */
   ls_csv_cell_t first;
 } ls_csv_column_t;
@@ -50,7 +50,7 @@ ls_status_t ls_csv_columns_look(const ls_csv_scan_t *scan, ls_csv_columns_t *col
 /* Without names: every column except the excluded ones and those whose first value is a date, of which parts may be
  * features. Consumes no row. LS_ERR_DATA: nothing is left, or a column has the name of such a part. */
 ls_status_t ls_csv_columns_by_value(const ls_csv_scan_t *scan, ls_csv_columns_t *columns);
-/* Gives `order` to all columns whose first value is a date, whoever uses them. Consumes no row. */
+/* Gives `order` to all columns whose first value is a date, features or not. Consumes no row. */
 ls_status_t ls_csv_columns_dates(const ls_csv_scan_t *scan, ls_csv_columns_t *columns);
 /* Warns if there are dates, but no column of them ascends. False: it has. */
 bool ls_csv_columns_ascend(const ls_csv_scan_t *scan, const ls_csv_columns_t *columns);

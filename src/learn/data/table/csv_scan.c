@@ -78,7 +78,7 @@ bool ls_csv_scan_done(const ls_csv_scan_t *scan) {
   return at == scan->end;
 }
 
-/* Skips the separator or line end behind a cell. */
+/* Skips the separator or line end after a cell. */
 static ls_status_t end_cell(ls_csv_scan_t *s, ls_csv_cell_t *cell) {
   cell->last = true;
   if (s->at == s->end) return LS_OK;

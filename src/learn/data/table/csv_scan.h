@@ -43,7 +43,7 @@ char *ls_csv_cell_text(ls_arena_t *arena, const ls_csv_cell_t *cell);
  * text in quotes, or None. */
 bool ls_csv_is_gap(const ls_csv_cell_t *cell);
 bool ls_csv_is_label_gap(const ls_csv_cell_t *cell);
-/* Of such a label: what is wrong with it, and what helps. Returns buf. */
+/* Says what is wrong with such a label, and what helps. Returns buf. */
 enum { LS_CSV_GAP_TEXT_BYTES = 160 };
 const char *ls_csv_gap_text(const ls_csv_cell_t *cell, char buf[LS_CSV_GAP_TEXT_BYTES]);
 

@@ -153,7 +153,7 @@ static ls_status_t check_finite(ls_ctx_t *ctx, const ls_array_t *a, size_t offse
   return LS_OK;
 }
 
-/* Of one row, where a tensor can have its dimensions; else they count as one. */
+/* The shape of one row, if a tensor can have its dimensions; else they count as one. */
 static ls_shape_t row_shape(const ls_array_t *array, int64_t cols) {
   ls_shape_t row = {.dtype = elems[array->type].to, .rank = array->rank - 1};
   for (int i = 1; i < array->rank && row.rank < LS_DIMS_MAX; i++)

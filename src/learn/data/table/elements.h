@@ -25,7 +25,7 @@ typedef struct {
   bool by_column; /* the first index runs fastest (Fortran's order) */
   int rank;       /* dimensions, 1 .. LS_ARRAY_RANK_MAX; the first is rows */
   int64_t dim[32];
-  /* Of a part of a file: what stands before it, for messages. */
+  /* For a part of a file: number of rows before it, for messages. */
   int64_t rows_before;
   size_t bytes_before;
 } ls_array_t;

@@ -1,5 +1,5 @@
-/* The result of every reader. An f64 array becomes f32 in its own memory, so that the data are never held
- * twice: value i of the shorter type ends before value i + 1 of the longer one begins. */
+/* The result of every reader. An f64 array becomes f32 in its own memory, so that the data never need memory twice:
+ * value i of the shorter type ends before value i + 1 of the longer one begins. */
 #include "data/read.h"
 
 #include <inttypes.h>
@@ -158,8 +158,8 @@ ls_status_t ls_matrix_ids(ls_ctx_t *ctx, const char *name, const ls_matrix_t *m,
   return LS_OK;
 }
 
-/* Values of `from` behind the first `begin` of an array of its dtype, or of f64, or of f32, which then holds
- * them. */
+/* Appends the values of `from` to the first `begin` of an array of its dtype, or of f64, or of f32, which then has
+ * them all. */
 static void put_values(const ls_matrix_t *from, int64_t begin, ls_matrix_t *all) {
   int64_t count = count_of(from);
   size_t bytes = ls_dtype_bytes(all->row.dtype);

@@ -119,7 +119,7 @@ static ls_status_t read_zip64(const zip_t *z, size_t at, size_t len, entry_t *e)
   return LS_OK;
 }
 
-/* Reads the entry at *at and moves *at behind it. */
+/* Reads the entry at *at and moves *at past it. */
 static ls_status_t next_entry(const zip_t *z, size_t *at, entry_t *e) {
   const unsigned char *b = z->b + *at;
   if (z->dir_end - *at < ENTRY_BYTES || !signed_as(b, "PK\1\2"))
@@ -185,7 +185,7 @@ static ls_status_t choose(const zip_t *z, entry_t *chosen) {
                  found ? "several arrays are" : "no array is", LS_SHOWN(member), list);
 }
 
-/* The position of the member's data: behind its own header, which repeats the name. */
+/* The position of the member's data: after its own header, which repeats the name. */
 static ls_status_t locate(const zip_t *z, const entry_t *e, size_t *begin) {
   if (e->header > z->dir_begin || z->dir_begin - e->header < LOCAL_BYTES)
     return torn(z, z->dir_begin, "a member does not lie in the file");

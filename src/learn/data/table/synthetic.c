@@ -121,9 +121,9 @@ static ls_status_t matrix_make(ls_ctx_t *ctx, int64_t rows, ls_shape_t row, ls_m
   return matrix->values ? LS_OK : LS_ERR_MEMORY;
 }
 
-/* Tokens: from a random first one on, each is a fixed function of the one before, except where noise (its share of the
- * places) draws another. The target of a place is the token behind it, and a sample's class its first token. Values are
- * its tokens as parts of the vocabulary, labels whether they are of its upper half. */
+/* Tokens: the first one is random; each further one is a fixed function of the one before, except at a share
+ * `noise` of the places, which draw another. The target of a place is the next token, and a sample's class its
+ * first token. Values are its tokens as parts of the vocabulary; labels say whether they are in its upper half. */
 static ls_status_t make_tokens(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                                ls_matrix_t *features, ls_matrix_t *targets) {
   const uint64_t seed = (uint64_t)config->data_seed, ids = (uint64_t)(want->ids > 0 ? want->ids : 1 << 16);

@@ -112,7 +112,7 @@ ls_status_t ls_samples_check(ls_ctx_t *ctx, const char *name, const ls_shape_t *
                  strchr(ls_shape_text(input, text[1]), '('));
 }
 
-/* As an option has it: "[28, 28]". */
+/* Dimensions in the form of the option: "[28, 28]". */
 static const char *dims_text(const ls_shape_t *shape, char buf[LS_SHAPE_TEXT_BYTES]) {
   size_t used = 0;
   for (int i = 0; i < shape->rank; i++)

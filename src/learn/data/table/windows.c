@@ -1,5 +1,5 @@
-/* Windows over time: rows of a table become samples of several rows each. Sample i is the rows from i * stride on, its
- * target that of the row `horizon` rows behind the last of them. Windows overlap; each has its own copy. */
+/* Windows over time: rows of a table become samples of several rows each. Sample i begins at row i * stride; its
+ * target is that of the row `horizon` rows after its last one. Windows overlap; each has its own copy. */
 #include "data/parts.h"
 
 #include <inttypes.h>

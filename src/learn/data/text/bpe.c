@@ -8,7 +8,7 @@
 
 /* ---- tokens by their text ---- */
 
-/* Where the text is, or could be. */
+/* Returns the slot of the text, or the empty slot for it. */
 static ls_bpe_name_t *name_at(const ls_bpe_t *b, const char *text, size_t bytes) {
   size_t mask = b->name_room - 1, at = (size_t)XXH3_64bits(text, bytes) & mask;
   while (b->name[at].text && (b->name[at].bytes != bytes || memcmp(b->name[at].text, text, bytes) != 0))
@@ -34,7 +34,7 @@ static uint64_t pair_of(int32_t left, int32_t right) {
   return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
 }
 
-/* Where the pair is, or could be. */
+/* Returns the slot of the pair, or the empty slot for it. */
 static ls_bpe_merge_t *merge_at(const ls_bpe_t *b, uint64_t pair) {
   size_t mask = b->merge_room - 1, at = (size_t)(pair * UINT64_C(0x9E3779B97F4A7C15) >> 20) & mask;
   while (b->merge[at].pair != 0 && b->merge[at].pair != pair)

@@ -33,7 +33,7 @@ typedef struct {
   ls_ctx_t *ctx;
   bool characters;              /* the first symbols are characters, else bytes */
   bool whole;                   /* a word that is a token is not cut (ignore_merges) */
-  bool fuses;                   /* characters without a token, one behind the other, are one unknown token */
+  bool fuses;                   /* consecutive characters without a token are one unknown token */
   int32_t unknown;              /* -1: a character without a token is an error */
   int32_t fallback[256];        /* the token of a byte of a character without a token; -1: none */
   int32_t of_byte[256];         /* the token that is this byte, or this character of one byte; -1: none */

@@ -9,7 +9,7 @@ enum { LS_CODE_POINTS = 0x110000, LS_UTF8_BYTES_MAX = 4 };
 /* The character at `text`, of which `left` >= 1 bytes are there. Returns its bytes; 0: malformed. Pure. */
 size_t ls_character(const char *text, size_t left, int32_t *code);
 
-/* Writes a character as UTF-8 with a zero behind it. Returns its bytes. */
+/* Writes a character as UTF-8 and a zero after it. Returns its bytes. */
 size_t ls_character_write(int32_t code, char text[LS_UTF8_BYTES_MAX + 1]);
 
 /* Reports "FILE:LINE:COLUMN: what" for byte `at` of a text; columns count bytes from 1. Returns `status`. */
@@ -29,9 +29,9 @@ ls_status_t ls_characters_number(ls_arena_t *arena, uint32_t *number, ls_strings
 ls_status_t ls_characters_take(ls_arena_t *arena, const char *owner, const ls_strings_t *given,
                                ls_status_t damaged, uint32_t *number, ls_strings_t *list);
 
-/* Visits the numbers of a text's characters. `put` may be NULL. LS_ERR_DATA as above, LS_ERR_MISMATCH: a character that
- * is none of `owner`'s, which has `count`. LS_ERR_IO: another number of characters than `counted`, because the file
- * changed meanwhile; `put` has then not been called more than `counted` times. */
+/* Visits the numbers of a text's characters. `put` may be NULL. LS_ERR_DATA as above, LS_ERR_MISMATCH: a character
+ * that is none of `owner`'s, which has `count`. LS_ERR_IO: the file changed since `counted` characters were
+ * counted; `put` has been called at most `counted` times. */
 typedef struct {
   ls_ctx_t *ctx;
   const char *file;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is done with the view of one file. */
+/* Uses the view of one file. */
 typedef ls_status_t (*use_fn)(ls_convert_t *c, ls_corpus_file_t *f);
 
 static ls_status_t for_each(ls_convert_t *c, const ls_strings_t *files, use_fn use) {

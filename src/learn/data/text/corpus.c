@@ -138,7 +138,7 @@ ls_status_t ls_corpus_open(ls_ctx_t *ctx, const ls_data_config_t *config, const 
   if (!s->pieces) return LS_ERR_MEMORY;
   d->sample.x = LS_SHAPE(s->dtype, s->context);
   d->sample.target = LS_SHAPE(LS_I32, s->context);
-  /* What there is, however it is split. */
+  /* Lists the runs of tokens, before any split. */
   lay_out(s, tokens_before(s, s->train_files));
   d->split_rows = s->part[LS_PART_TRAIN].windows;
   d->rows = d->split_rows + s->part[LS_PART_VALIDATION].windows;

@@ -35,7 +35,7 @@ struct ls_corpus {
   ls_dtype_t dtype;
   const uint8_t *code; /* (256) u8: the number of the character of that byte; NULL: bytes are tokens */
   ls_corpus_file_t *file;
-  int files, train_files;    /* those behind train_files are validation files */
+  int files, train_files;    /* files from train_files on are validation files */
   ls_corpus_part_t part[2];  /* of ls_part_t */
   ls_corpus_piece_t *pieces; /* (2 (files + 1)) memory of the parts */
   double masked; /* share of tokens that are to be found again; 0: each next token is the target */
@@ -48,15 +48,15 @@ struct ls_corpus {
  * does not have), LS_ERR_NOT_FOUND, LS_ERR_IO, LS_ERR_MEMORY. */
 ls_status_t ls_corpus_read(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            ls_dataset_t *dataset);
-/* Of files that are not mapped. Pure. */
+/* Bytes of files that are not mapped. Pure. */
 int64_t ls_corpus_bytes(const ls_corpus_t *corpus);
-/* What the view of a file most likely holds: a ls_tokens_t that is neither auto nor bytes. */
+/* Guesses the tokens of a viewed file: a ls_tokens_t that is neither auto nor bytes. */
 int ls_corpus_guess(const ls_corpus_file_t *file);
-/* Numbers of that dtype in the view of a file, with or without llm.c's header. What looks like a header of another
- * version is read as tokens, with a warning, if the user has `chosen` the dtype, else LS_ERR_UNSUPPORTED. LS_ERR_DATA: also
- * u16 that nobody has chosen, and that look like halves of i32. */
+/* Reads a viewed file as numbers of that dtype, with or without llm.c's header. A header of another version is read
+ * as tokens, with a warning, if the user has `chosen` the dtype; else LS_ERR_UNSUPPORTED. LS_ERR_DATA: among
+ * others, u16 that the user has not chosen and that look like halves of i32. */
 ls_status_t ls_corpus_numbers(ls_ctx_t *ctx, ls_dtype_t dtype, bool chosen, ls_corpus_file_t *file);
-/* That header: u16 or i32. */
+/* Writes that header, for u16 or i32. */
 enum { LS_CORPUS_HEADER_BYTES = 1024 };
 void ls_corpus_header(ls_dtype_t dtype, int32_t tokens, char header[LS_CORPUS_HEADER_BYTES]);
 void ls_corpus_close(ls_corpus_t *corpus); /* NULL is fine */
@@ -76,7 +76,7 @@ int64_t ls_corpus_random(const ls_corpus_part_t *part, uint64_t seed, uint64_t p
  * how many have a target; x and target NULL: only counts. A pure function of seed and position. */
 int64_t ls_corpus_mask(const ls_corpus_t *corpus, uint64_t seed, uint64_t position, void *x, int32_t *target);
 void ls_corpus_put(const ls_corpus_t *corpus, int64_t row, void *x, int32_t *target);
-/* Of the tokens as they are kept: those of validation files, or of the others; large files are sampled. */
+/* Hashes the tokens as they are kept: those of validation files, or of the others. Large files are sampled. */
 uint64_t ls_corpus_hash(const ls_corpus_t *corpus, bool held, uint64_t seed);
 
 #endif

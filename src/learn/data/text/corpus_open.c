@@ -198,7 +198,8 @@ static ls_status_t check_vocabulary(reader_t *r) {
                  r->want->preset ? "set model.vocabulary to" : "give its embedding and last layer", count);
 }
 
-/* counted: of f->count by an earlier visit; 0: there was none. Somebody may write to the file between the two. */
+/* counted: the f->count of an earlier visit; 0: there was none. Another program may write to the file between the
+ * two. */
 static ls_status_t visit(reader_t *r, ls_corpus_file_t *f, int64_t counted,
                          void (*put)(void *file, int32_t number)) {
   const ls_characters_t of = {.ctx = r->ctx,
@@ -226,7 +227,7 @@ static void put_u16(void *file, int32_t number) {
   ((uint16_t *)f->own)[f->count++] = (uint16_t)number;
 }
 
-/* Text of ASCII characters stays in its file, beside a table from bytes to numbers. */
+/* Text of ASCII characters stays in its file; a table maps bytes to numbers. */
 static ls_status_t keep_ascii(reader_t *r) {
   uint8_t *code = ls_arena_alloc(&r->dataset->arena, 256);
   if (!code) return LS_ERR_MEMORY;

@@ -25,8 +25,8 @@ static const struct {
     {"Contiguous", GAP_GAP | MATCH_MATCH, false},
 };
 
-/* What Unicode 8 has as \p{P}, which is the version of the crate's table: \p{P}, but not where later versions alone have it.
- * No script in this tree makes or checks the ranges. */
+/* Punctuation as \p{P} of Unicode 8, the version of the crate's table: \p{P} without the characters that later
+ * versions added. No script in this tree makes or checks the ranges. */
 #define PUNCTUATION_MORE "!-/:-@\\[-`{-~\\x{166D}\\x{111C9}"
 #define PUNCTUATION_LATER                                                                                    \
   "[\\x{61D}\\x{9FD}-\\x{A7F}\\x{C77}-\\x{C8F}\\x{1B4E}\\x{1B4F}\\x{1B7D}-\\x{1B7F}\\x{2E43}-\\x{2E5F}"      \
@@ -68,7 +68,7 @@ static bool is_type(const json_t *object, const char *type) {
   return strcmp(type_of(object), type) == 0;
 }
 
-/* Of a member of a Sequence. */
+/* Reads a member of a Sequence. */
 static const char *name_of(const json_t *one) {
   return is_type(one, "Sequence") ? "a Sequence within a Sequence" : type_of(one);
 }
@@ -259,7 +259,7 @@ static ls_status_t read_cut(ls_cut_t *c, const json_t *one, bool first, bool las
   return is_type(one, "Split") ? read_split(c, one) : read_row(c, one);
 }
 
-/* Of words of characters: whether the first blank goes. */
+/* For words of characters: whether the first blank goes. */
 static ls_status_t read_decoder(ls_cut_t *c, const json_t *decoder) {
   size_t count = count_of(decoder, "decoders");
   ls_status_t status = check_list(c, "decoder", decoder, "decoders");

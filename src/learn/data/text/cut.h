@@ -38,7 +38,7 @@ typedef struct {
   ls_normalizer_t normalizer;
   ls_prefix_t prefix;
   bool spans
-      [LS_CUT_BYTES]; /* characters: a token may go on over a blank behind this byte. The vocabulary's owner sets it */
+      [LS_CUT_BYTES]; /* characters: a token may go on over a blank after this byte. The vocabulary's owner sets it */
   size_t
       uncut; /* characters without splits: a piece of so many bytes may be one token. The vocabulary's owner sets it */
   int stages;
@@ -55,8 +55,8 @@ void ls_cut_release(ls_cut_t *cut);
 /* Whether pieces may be no UTF-8: there is no normalizer, and every pattern takes them. Words may then be none either. */
 bool ls_cut_takes_any(const ls_cut_t *cut);
 
-/* What the normalizer makes of a piece, Prepend included. *made (ls_free): *count bytes and a zero; NULL: the piece as it is.
- * Errors: see ls_normalizer_run. */
+/* Runs the normalizer on a piece, Prepend included. *made (ls_free): *count bytes and a zero; NULL: the piece as it
+ * is. Errors: see ls_normalizer_run. */
 ls_status_t ls_cut_normalize(const ls_cut_t *cut, const ls_piece_t *piece, char **made, size_t *count);
 
 /* Visits the words of a piece of UTF-8, in order, until one fails. LS_ERR_DATA: a pattern gave up; LS_ERR_MEMORY. */

@@ -173,7 +173,7 @@ static void put_group(rewrite_t *r) {
   r->why = "a group that is none of (?: (?i: (?= (?! (?<= (?<! (?>";
 }
 
-/* {n}, {n,} or {n,m}. Behind it, + and ? mean other things in Ruby's syntax. */
+/* {n}, {n,} or {n,m}. A + or ? after it means something else in Ruby's syntax. */
 static void put_interval(rewrite_t *r) {
   size_t bytes = 1 + strspn(r->at + 1, "0123456789");
   if (bytes > 1 && r->at[bytes] == ',') bytes += 1 + strspn(r->at + bytes + 1, "0123456789");
@@ -252,7 +252,8 @@ static ls_status_t compile(const whose_t *w, const char *written, ls_pattern_t *
   if (!p->limits) return ls_fail(w->ctx, LS_ERR_MEMORY, "out of memory: the pattern of %s", w->owner);
   pcre2_set_match_limit(p->limits, STEPS_MAX);
   pcre2_set_heap_limit(p->limits, HEAP_KIB_MAX);
-  /* Where memory may not hold new code, or there is no compiler for this CPU, the interpreter matches the same. */
+  /* Without permission for executable memory, or without a compiler for this CPU, PCRE2's interpreter matches the
+   * same. */
   if (pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) != 0) return LS_OK;
   p->stack = pcre2_jit_stack_create(STACK_BYTES, STACK_BYTES_MAX, NULL);
   if (p->stack) pcre2_jit_stack_assign(p->limits, NULL, p->stack);

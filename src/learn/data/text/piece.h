@@ -20,10 +20,10 @@ static inline size_t ls_piece_place(const ls_piece_t *piece, size_t at) {
   return piece->at + at < piece->size ? piece->at + at : piece->at;
 }
 
-/* Bytes that grow. Zeroed but for ctx; whoever has it frees `bytes` (ls_free). */
+/* Bytes that grow. Zeroed except for ctx; the owner frees `bytes` (ls_free). */
 typedef struct {
   ls_ctx_t *ctx;
-  char *bytes; /* (count), and a zero behind them */
+  char *bytes; /* (count), and a zero after them */
   size_t count, room;
 } ls_bytes_t;
 

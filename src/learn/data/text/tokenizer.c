@@ -59,7 +59,7 @@ ls_status_t ls_tokenizer_bytes(ls_ctx_t *ctx, ls_tokenizer_t **out) {
   return finish(t, status, out);
 }
 
-/* Of the texts in t->list. */
+/* Compares two texts of t->list. */
 static ls_status_t take_list(ls_tokenizer_t *t, ls_status_t status) {
   if (status == LS_OK) status = ls_tokenizer_reserve(t, t->list.count);
   for (int i = 0; i < t->list.count && status == LS_OK; i++)
@@ -176,8 +176,8 @@ static int compare(const ls_added_t *added, const char *text, size_t bytes) {
   return order != 0 ? order : (added->bytes > bytes) - (added->bytes < bytes);
 }
 
-/* The longest of the list with which a text begins; NULL: none. It is the last one that is not behind the text, or of the
- * text's beginning that the two have in common. */
+/* The longest text of the list with which `text` begins; NULL: none. The candidate is the last one in order that is
+ * not after the text, or after the beginning that the two have in common. */
 static const ls_added_t *added_at(const ls_added_list_t *list, const char *text, size_t left) {
   for (size_t common; left > 0; left = common) {
     int low = 0, high = list->count;

@@ -30,9 +30,10 @@ bool ls_tokenizer_keeps(const ls_tokenizer_t *tokenizer);
 /* The characters, for a tokenizer of them; else an empty list. Borrowed. */
 ls_strings_t ls_tokenizer_list(const ls_tokenizer_t *tokenizer);
 
-/* Visits the tokens of a text, in order. `file` is for messages. Others may overwrite the text meanwhile: of a tokenizer.json's
- * vocabulary, a piece between two added tokens is read once, into memory, and its tokens are those of what was read.
- * LS_ERR_DATA: not UTF-8 (bytes take anything), a byte that has no token; LS_ERR_MISMATCH: a character that is not in the list; LS_ERR_MEMORY. */
+/* Visits the tokens of a text, in order. `file` is for messages. Another program may overwrite the text during the
+ * call: a piece between two added tokens of a tokenizer.json is read once, into memory, and its tokens are those of
+ * what was read. LS_ERR_DATA: not UTF-8 (bytes take anything), a byte that has no token; LS_ERR_MISMATCH: a
+ * character that is not in the list; LS_ERR_MEMORY. */
 typedef void ls_token_fn(void *user, int32_t token);
 ls_status_t ls_tokenizer_encode(ls_tokenizer_t *tokenizer, const char *file, const char *text, size_t size,
                                 ls_token_fn *put, void *user);

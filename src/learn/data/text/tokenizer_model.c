@@ -165,7 +165,7 @@ static ls_status_t take_vocab(ls_tokenizer_t *t, json_t *vocab, const json_t *ad
   return LS_OK;
 }
 
-/* As Rust's regex has \w and \s. */
+/* \w and \s of Rust's regex. */
 static ls_status_t open_beside(ls_tokenizer_t *t, const ls_added_t *added) {
   static const char *const patterns[LS_BESIDE_KINDS] = {
       [LS_BESIDE_WORD] = "[" LS_CUT_WORD "]", [LS_BESIDE_SPACE] = "\\s"};
@@ -299,7 +299,7 @@ static ls_status_t take_merges(ls_tokenizer_t *t, json_t *vocab, const json_t *m
   return status;
 }
 
-/* What becomes of a character without a token, and of a word that is a token. */
+/* How characters without a token, and words that are a token, are treated. */
 static ls_status_t take_options(ls_tokenizer_t *t, const json_t *model, const json_t *vocab) {
   const char *unknown = json_string_value(json_object_get(model, "unk_token"));
   const json_t *id = unknown ? json_object_get(vocab, unknown) : NULL;

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a file's own replacements may make of a text: no language needs more, and each step could multiply it. */
+/* Limit on the growth of a text by a file's own replacements. No language needs more, and each step could multiply
+ * the text. */
 enum { GROWTH_MAX = 64, GROWTH_BYTES = 64 << 10 };
 
 /* ---- rows ---- */
@@ -65,7 +66,7 @@ static const struct {
     {"NFKD", .form = LS_UNICODE_NFKD},
 };
 
-/* Of UTF-8, only characters that begin with at least this byte may change: from U+0300, U+00C0, U+0080 on. */
+/* First bytes of UTF-8 characters that may change: from U+0300, U+00C0, U+0080 on. */
 static const unsigned char form_first[LS_UNICODE_EACH] = {
     [LS_UNICODE_NFC] = 0xCC,  [LS_UNICODE_NFD] = 0xC3,   [LS_UNICODE_NFKC] = 0xC2,
     [LS_UNICODE_NFKD] = 0xC2, [LS_UNICODE_LOWER] = 0xC3,

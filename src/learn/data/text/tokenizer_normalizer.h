@@ -1,4 +1,4 @@
-/* What the `normalizer` of a tokenizer.json makes of text before it is cut: steps, each of which replaces the matches of a
+/* The `normalizer` of a tokenizer.json, which changes text before it is cut. Each step replaces the matches of a
  * pattern, or takes one of Unicode's forms. */
 #ifndef LS_DATA_TOKENIZER_NORMALIZER_H
 #define LS_DATA_TOKENIZER_NORMALIZER_H

@@ -1,4 +1,4 @@
-/* What a tokenizer is made of; for tokenizer.c, tokenizer_model.c and tokenizer_pieces.c alone. */
+/* Parts of a tokenizer, for tokenizer.c, tokenizer_model.c and tokenizer_pieces.c alone. */
 #ifndef LS_DATA_TOKENIZER_PARTS_H
 #define LS_DATA_TOKENIZER_PARTS_H
 
@@ -15,8 +15,8 @@ typedef struct {
   const char *text;
   size_t bytes;
   int32_t token;
-  bool word;        /* it counts only where no character of a word stands beside it */
-  bool left, right; /* it takes the white space in front of it, and behind it */
+  bool word;        /* it counts only without a character of a word next to it */
+  bool left, right; /* it takes the white space before it, and after it */
 } ls_added_t;
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
   bool begins[256]; /* a byte with which one of them begins */
 } ls_added_list_t;
 
-/* What stands beside an added token. */
+/* Checks the neighbours of an added token. */
 enum { LS_BESIDE_WORD, LS_BESIDE_SPACE, LS_BESIDE_KINDS };
 
 /* Added tokens are looked for in the text as it is, then in what the normalizer made of the rest. */

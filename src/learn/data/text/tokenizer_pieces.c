@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-/* What the decoder's `cleanup` replaces, in this order. */
+/* Replacements of the decoder's `cleanup`, in this order. */
 static const char *const cleanups[][2] = {
     {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
     {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 };
 
-/* A text of the model's member, or what stands for it where it is left out. */
+/* A text of the model's member, or its default. */
 static ls_status_t take_text(const ls_tokenizer_t *t, const char *what, const json_t *of, const char *key,
                              const char *otherwise, const char **text) {
   const json_t *value = json_object_get(of, key);
@@ -56,7 +56,7 @@ ls_status_t ls_tokenizer_pieces_take(ls_tokenizer_t *t, const json_t *model, jso
 
 /* ---- back to text ---- */
 
-/* In place: each row of `cleanups` is longer than what replaces it. */
+/* Works in place, because each row of `cleanups` is longer than its replacement. */
 static void replace_all(char *text, const char *from, const char *to) {
   const size_t bytes = strlen(from);
   char *out = text;

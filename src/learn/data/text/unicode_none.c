@@ -1,4 +1,4 @@
-/* Stands for unicode.c in a build without utf8proc. Nobody asks it for a form. */
+/* Replaces unicode.c in a build without utf8proc. Callers ask ls_unicode_there first. */
 #include "data/text/unicode.h"
 
 bool ls_unicode_there(void) {

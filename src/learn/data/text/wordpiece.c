@@ -6,7 +6,7 @@
 
 enum { ROOT_BEGIN, ROOT_CONTINUE, ROOTS };
 
-/* Where the step is, or could be. */
+/* Returns the slot of the step, or the empty slot for it. */
 static ls_wordpiece_step_t *step_at(const ls_wordpiece_t *w, uint64_t step) {
   size_t mask = w->room - 1, at = (size_t)(step * UINT64_C(0x9E3779B97F4A7C15) >> 20) & mask;
   while (w->step[at].step != 0 && w->step[at].step != step)

@@ -1,4 +1,4 @@
-/* What layer kinds share: the options of every layer, activations, initial weights, views of samples. */
+/* Shared by all layer kinds: the options of every layer, activations, initial weights, views of samples. */
 #include "device/int8.h"
 #include "graph/ops/ops.h"
 #include "model/layers/kind.h"
@@ -40,7 +40,7 @@ bool ls_layer_int8(ls_layer_builder_t *b, ls_tensor_id_t x, int64_t depth, ls_at
     b->ranges = n == 0 ? range : ls_graph_op(b->graph, &ls_op_concat, NULL, 2, both, NULL);
     return false;
   }
-  if (n >= b->int8->count) return false; /* of another network: whoever gave them compares the counts */
+  if (n >= b->int8->count) return false; /* of another network: the caller compares the counts */
   const double low = fmin(0, (double)b->int8->range[2 * n]),
                high = fmax(0, (double)b->int8->range[2 * n + 1]);
   attrs->f[0] = high > low ? (high - low) / 255 : 1;

@@ -18,7 +18,7 @@ static ls_shape_t image_of(const ls_shape_t *sample) {
 
 /* ---- windows ---- */
 
-/* Padding before and behind, in one dimension. */
+/* Padding at the begin and at the end of one dimension. */
 typedef struct {
   int64_t before, behind;
 } padding_t;
@@ -74,7 +74,7 @@ typedef struct {
 } conv2d_t;
 LS_LAYER_FITS(conv2d_t);
 
-/* As elsewhere, and that of residual networks. */
+/* The usual one, and that of residual networks. */
 static const char *const conv2d_init_names[] = {"auto",  "kaiming",     "xavier", "normal",
                                                 "zeros", "kaiming_out", NULL};
 enum { INIT_NORMAL = 3, INIT_KAIMING_OUT = 5 };

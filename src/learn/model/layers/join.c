@@ -100,7 +100,7 @@ static ls_shape_t concat_shape(const void *options, const ls_shape_t *sample, in
   return shape;
 }
 
-/* As (rows x positions, last dimension). */
+/* The shape (rows x positions, last dimension). */
 static ls_tensor_id_t concat_build(ls_layer_builder_t *b, const void *options) {
   const concat_t *o = options;
   const ls_shape_t sample = concat_shape(options, b->sample, b->in_count);

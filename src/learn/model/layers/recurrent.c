@@ -18,7 +18,7 @@ typedef struct {
 } recurrent_t;
 LS_LAYER_FITS(recurrent_t);
 
-/* What differs between the two. */
+/* The differences between the two. */
 typedef struct {
   const ls_op_t *chain;
   int gates, params; /* params: of one chain */
@@ -125,7 +125,7 @@ static ls_tensor_id_t add_chain(ls_layer_builder_t *b, const cell_t *cell, ls_te
   return ls_graph_op(b->graph, cell->chain, &attrs, cell->params - 1, chain, NULL);
 }
 
-/* Of both directions, (.., units) each, side by side. */
+/* Joins both directions, (.., units) each, side by side. */
 static ls_tensor_id_t join(ls_layer_builder_t *b, const recurrent_t *o, ls_tensor_id_t y[2],
                            int64_t positions) {
   if (!o->bidirectional) return y[0];
