@@ -236,6 +236,37 @@ static void a_plan_on_a_busy_machine_times_one_candidate(void **state) {
   }
 }
 
+/* A search for crossovers took 17.7 GB and minutes: beyond two timings that disagree a step of any batch seemed short. */
+static void a_search_keeps_to_memory_and_budget(void **state) {
+  (void)state;
+  static const struct {
+    double flops_per_ns;
+    int64_t free_bytes, budget_ms;
+    bool times;
+  } rows[] = {{1e6, -1, 5000, true},
+              {1e6, 1, 5000, false},
+              {1e-9, -1, 5000, false},
+              {1e6, -1, 0, false},
+              {0, -1, 5000, false}};
+  fill_all_reduce(profile, 2, 1000);
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    ls_profile_t *own;
+    ls_arena_t arena;
+    ls_crossover_t crossover;
+    ls_arena_init(&arena, ctx);
+    assert_int_equal(ls_profile_copy(ctx, profile, &own), LS_OK);
+    ls_planner_t p = small_planner(ctx, config, own);
+    p.arena = &arena;
+    p.flops_per_ns = rows[i].flops_per_ns;
+    p.free_bytes = rows[i].free_bytes;
+    p.deadline_ns = ls_clock_ns() + rows[i].budget_ms * 1000000;
+    assert_int_equal(ls_plan_crossover(&p, 2, 8192, &crossover), LS_OK);
+    assert_int_equal(p.timed > 0, rows[i].times);
+    ls_profile_destroy(own);
+    ls_arena_release(&arena);
+  }
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   ls_config_t of = of_ranks(2, "ddp", 2);
@@ -287,6 +318,7 @@ int main(void) {
       TEST(tokens_with_any_targets_are_timed),
       TEST(a_plan_times_and_remembers),
       TEST(a_plan_on_a_busy_machine_times_one_candidate),
+      TEST(a_search_keeps_to_memory_and_budget),
       TEST(slow_steps_count_as_often_as_they_came),
       TEST(every_allocation_may_fail),
   };

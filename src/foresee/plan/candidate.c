@@ -129,13 +129,15 @@ ls_status_t ls_candidate_name(const ls_planner_t *p, ls_candidate_t *c) {
   return ls_cost_family(p->ctx, &c->config, p->backend, c->family);
 }
 
-/* Kinds and sizes of the collectives in their order. */
-static void note_exchange(const ls_program_t *program, ls_candidate_t *c) {
+/* The cut: kinds and sizes of the collectives in their order. */
+static void note_tasks(const ls_program_t *program, ls_candidate_t *c) {
   c->collectives = 0;
   c->cut = 0;
+  c->flops = 0;
   for (int i = 0; i < program->count; i++)
     for (int t = 0; t < program->member[i]->task_count; t++) {
       const ls_task_t *task = &program->member[i]->tasks[t];
+      c->flops += ls_program_times(program, i) * (double)task->flops;
       if (task->kind != LS_TASK_COLLECTIVE) continue;
       const uint64_t facts[] = {(uint64_t)i, task->collective, ls_task_large_bytes(program->member[i], task)};
       for (int k = 0; k < LS_COUNT(facts); k++)
@@ -149,7 +151,7 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_prog
   if (status == LS_OK) status = lower(p, c, LS_STEP_TRAIN, 0, program);
   if (status != LS_OK) return status;
   c->schedule = ls_program_hash(program);
-  note_exchange(program, c);
+  note_tasks(program, c);
   ls_program_fit(program, &c->fit);
   return LS_OK;
 }

@@ -38,6 +38,8 @@ typedef struct {
   int timed;
   bool any_known;          /* a timing is there: what is late is left out */
   bool searching;          /* for a crossover: less often timed */
+  double flops_per_ns;     /* of the fastest priced candidate's rank; 0: not known */
+  int64_t free_bytes;      /* that the host has left where ranks are timed in its memory; < 0: not known */
   bool fresh;              /* times from earlier plans are measured again */
   int cpus;                /* that the ranks of this machine share */
   bool replay;             /* the plan is for another machine: times come from its profile's rates */

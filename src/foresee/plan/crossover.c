@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { NARROW_STEPS = 5, TIMED_PLACES = 4 };
+enum { NARROW_STEPS = 5, TIMED_PLACES = 4, STEPS_TIMED = 5 };
 static const double step_long_ns = 100e6;
 
 /* The configuration holds the plan's own batch, so another batch needs a copy. */
@@ -28,18 +28,27 @@ static ls_status_t wins(const ls_planner_t *p, int devices, int64_t batch, bool 
   return status;
 }
 
-/* Long steps, and steps for which memory does not suffice, are not timed, but extrapolated from those that were. */
-static ls_status_t time_place(ls_planner_t *p, ls_candidate_t *c) {
+/* Whether the step can be timed here and now: it fits into the memory that is left, and STEPS_TIMED of it into the budget.
+ * A curve of few points may promise anything beyond them, so a step takes at least as long as its FLOPs. */
+static bool can_time(const ls_planner_t *p, const ls_candidate_t *c) {
   char timing[LS_FAMILY_BYTES];
   ls_time_t step = {.ns = 0};
   bool exact;
-  ls_status_t status = ls_candidate_name(p, c);
-  if (status != LS_OK) return status;
   ls_cost_timing(p->backend, c, timing);
   ls_cost_step(p->profile, timing, (double)c->rows, &step, NULL, &exact);
-  int64_t together = p->backend->host_memory ? ls_candidate_devices(c) : 1;
-  bool room = p->memory_bytes <= 0 || together * (int64_t)c->fit.device_total_bytes < p->memory_bytes;
-  return room && step.ns <= step_long_ns ? ls_candidate_time(p, c) : LS_OK;
+  const double ns = fmax(step.ns, c->flops / p->flops_per_ns),
+               left_ns = (double)(p->deadline_ns - ls_clock_ns());
+  const int64_t bytes = (int64_t)c->fit.device_total_bytes *
+                        (p->backend->host_memory ? ls_candidate_devices(c) : 1),
+                free_bytes = p->backend->host_memory ? p->free_bytes : -1;
+  return ns <= step_long_ns && STEPS_TIMED * ns <= left_ns &&
+         (p->memory_bytes <= 0 || bytes < p->memory_bytes) && (free_bytes < 0 || bytes < free_bytes);
+}
+
+/* Steps that cannot be timed are extrapolated from those that were. */
+static ls_status_t time_place(ls_planner_t *p, ls_candidate_t *c) {
+  ls_status_t status = ls_candidate_name(p, c);
+  return status == LS_OK && can_time(p, c) ? ls_candidate_time(p, c) : status;
 }
 
 /* Times both sides at a few batches, so that the lines between them are short. */
@@ -67,7 +76,7 @@ static ls_status_t time_places(ls_planner_t *p, int devices, int64_t batch_max) 
 
 ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, ls_crossover_t *crossover) {
   p->searching = true;
-  ls_status_t status = time_places(p, devices, batch_max);
+  ls_status_t status = p->flops_per_ns > 0 ? time_places(p, devices, batch_max) : LS_OK;
   p->searching = false;
   bool known = false, faster, any = false;
   int64_t lost = 0, won = -1; /* largest batch that loses, smallest above it that wins */

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "machine/load.h"
+#include "machine/machine.h"
 #include "plan/candidate.h"
 
 #include <math.h>
@@ -218,6 +219,10 @@ static bool wins_here(const ls_plan_t *plan, int devices) {
 
 static ls_status_t search_crossover(ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan) {
   plan->batch_max = BATCH_MAX;
+  p->free_bytes = ls_machine_memory_free("");
+  for (int i = 0; i < plan->count; i++)
+    if (plan->candidate[i].priced)
+      p->flops_per_ns = fmax(p->flops_per_ns, plan->candidate[i].flops / plan->candidate[i].step.ns);
   for (int devices = 2; devices <= 4; devices *= 2) {
     if (devices > p->devices || !ls_engine_can_share(ls_config_batching(p->config), devices)) break;
     if (options->only_count > 0 && !asked_for(devices, options)) continue;

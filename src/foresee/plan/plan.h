@@ -20,6 +20,7 @@ typedef struct {
   uint64_t schedule;               /* identity of rank 0's program (ls_program_hash) */
   uint64_t cut;                    /* identity of what the program exchanges, whatever its rows */
   int collectives;                 /* of rank 0's program; 0: nothing is exchanged */
+  double flops;                    /* of rank 0 in a step */
   char family[LS_FAMILY_BYTES];    /* name of its timings (ls_cost_family); "": not named yet */
   int64_t rows;                    /* of rank 0's micro-batch */
   int64_t data_rows;               /* samples that stay on each device; 0 = the host gathers */
