@@ -1,6 +1,6 @@
 /* Who computes what of a step: micro-batches have the same rows for any number of ranks, each row comes once, and shards
  * and steps of one micro-batch are shared as they always were. */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include <string.h>
 
@@ -113,8 +113,8 @@ static void a_rung_of_safety_empties_no_micro_batch(void **state) {
     config.train.accumulate = rows[i].accumulate;
     t.config = &config;
     t.world = &world;
-    assert_int_equal(ls_trainer_safety_resized(&t, true), rows[i].resized);
-    assert_int_equal(ls_trainer_safety_resized(&t, false), 0);
+    assert_int_equal(ls_loop_resized(&t, true), rows[i].resized);
+    assert_int_equal(ls_loop_resized(&t, false), 0);
   }
 }
 

@@ -57,7 +57,7 @@ static void a_copy_for_which_memory_was_short_is_made_anew(void **state) {
     made = ls_beside_copy(t, &status) != NULL;
     ls_ctx_fail_alloc(run->ctx, 0);
     assert_int_equal(status, made ? LS_OK : LS_ERR_MEMORY);
-    assert_int_equal(t->beside != NULL, made);
+    assert_int_equal(t->saver.beside != NULL, made);
     if (!made) assert_int_equal(ls_beside_end(t), LS_OK); /* nothing is under way */
     status = LS_OK;
     void *const *copy = ls_beside_copy(t, &status);
@@ -82,7 +82,7 @@ static bool saved(int64_t step) {
 }
 
 static void save_best(ls_trainer_t *t, int64_t step) {
-  t->step = step;
+  t->run.step = step;
   assert_int_equal(ls_trainer_save(t, LS_SAVE_BEST), LS_OK);
 }
 
@@ -95,7 +95,7 @@ static void a_better_evaluation_waits_for_its_turn(void **state) {
   save_best(t, 1);
   assert_int_equal(ls_beside_end(t), LS_OK);
   assert_true(saved(1));
-  t->save_took_ns = long_ns; /* as if the first one had taken years */
+  t->saver.took_ns = long_ns; /* as if the first one had taken years */
   save_best(t, 2);
   save_best(t, 3);
   assert_false(ls_beside_failed(t));
@@ -104,21 +104,21 @@ static void a_better_evaluation_waits_for_its_turn(void **state) {
   assert_int_equal(ls_trainer_parameters(t, &unused),
                    LS_OK); /* a pull: on a device the copy is where it goes */
   assert_true(saved(3) && !saved(2));
-  t->save_took_ns = long_ns;
+  t->saver.took_ns = long_ns;
   save_best(t, 4);
-  t->save_took_ns = 0; /* its turn has come */
+  t->saver.took_ns = 0; /* its turn has come */
   assert_false(ls_beside_failed(t));
   ls_beside_wait(t);
   assert_true(saved(4));
   assert_int_equal(ls_beside_end(t), LS_OK);
-  t->save_took_ns = long_ns;
+  t->saver.took_ns = long_ns;
   save_best(t, 5);
-  t->step = 6;
+  t->run.step = 6;
   assert_int_equal(ls_trainer_save(t, LS_SAVE_BESIDE), LS_OK);
   assert_true(saved(5));
   assert_int_equal(ls_trainer_saved(t), LS_OK);
   assert_true(saved(6));
-  t->save_took_ns = long_ns;
+  t->saver.took_ns = long_ns;
   save_best(t, 7);
   assert_int_equal(t->saves, 5);
   ls_beside_destroy(t); /* a trainer that ends, for whatever reason */

@@ -1,6 +1,6 @@
 /* How often a run saves by itself: near the square root of twice cost times failures, less than that where saving is
  * dear, and never rarer than failures come. */
-#include "train/trainer.h"
+#include "train/observers/observers.h"
 #include "unit.h"
 
 static const int64_t second = 1000000000, hour = 3600 * (int64_t)1000000000;

@@ -1,5 +1,5 @@
 /* Statistics over the steps of a run: what is printed side by side is of the same steps. */
-#include "train/trainer.h"
+#include "train/step_log.h"
 
 #include <math.h>
 #include <string.h>

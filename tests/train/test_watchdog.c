@@ -1,5 +1,5 @@
 /* The watchdog's decision, fed with samples, and its thread over waits that are dead. */
-#include "train/watchdog.h"
+#include "train/observers/watchdog.h"
 
 #include <string.h>
 
@@ -7,7 +7,11 @@
 
 #include "base/clock.h"
 
-enum { STEP_3 = 3 << 2 | LS_WATCHDOG_STEP, STEP_4 = 4 << 2 | LS_WATCHDOG_STEP, OFF = 3 << 2 };
+enum {
+  STEP_3 = 3 * LS_DOINGS + LS_DOING_STEPS,
+  STEP_4 = STEP_3 + LS_DOINGS,
+  OFF = 3 * LS_DOINGS + LS_DOING_OTHER
+};
 static const int64_t second_ns = 1000000000, tick_ns = 1000000000, deadline_ns = 5000000000;
 
 /* Samples a second apart, each with so much processor time in between; whether the last one ends the run. */
@@ -70,8 +74,8 @@ static void a_dead_wait_is_reported_once_with_its_step_and_threads(void **state)
   heard_t heard = {0};
   ls_watchdog_t *w;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
-  assert_int_equal(ls_watchdog_start(ctx, second_ns / 5, hear, &heard, &w), LS_OK);
-  ls_watchdog_enter(w, LS_WATCHDOG_STEP, 12);
+  const _Atomic uint64_t beat = ls_beat(12, LS_DOING_STEPS);
+  assert_int_equal(ls_watchdog_start(ctx, &beat, second_ns / 5, hear, &heard, &w), LS_OK);
   const struct timespec look = {.tv_nsec = 20000000};
   for (int i = 0; i < 3000 && !atomic_load(&heard.calls); i++)
     nanosleep(&look, NULL);
@@ -82,26 +86,12 @@ static void a_dead_wait_is_reported_once_with_its_step_and_threads(void **state)
   ls_ctx_destroy(ctx);
 }
 
-static void entering_and_leaving_restores_the_phase(void **state) {
-  (void)state;
-  ls_watchdog_t *w;
-  assert_int_equal(ls_watchdog_start(NULL, 60 * second_ns, hear, NULL, &w), LS_OK);
-  ls_watchdog_enter(w, LS_WATCHDOG_STEP, 3);
-  uint64_t before = ls_watchdog_enter(w, LS_WATCHDOG_OFF, 3);
-  assert_int_equal(before, STEP_3);
-  ls_watchdog_leave(w, before);
-  assert_int_equal(ls_watchdog_enter(w, LS_WATCHDOG_STEP, 4), STEP_3);
-  ls_watchdog_stop(w);
-  assert_int_equal(ls_watchdog_enter(NULL, LS_WATCHDOG_STEP, 4), LS_WATCHDOG_OFF);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_thread_that_dies_inside_a_lock_ends_the_wait),
       cmocka_unit_test(a_long_computation_is_not_ended),
       cmocka_unit_test(progress_and_what_is_not_watched_begin_the_count_anew),
       cmocka_unit_test(the_time_in_which_the_process_is_stopped_does_not_count),
-      cmocka_unit_test(a_dead_wait_is_reported_once_with_its_step_and_threads),
-      cmocka_unit_test(entering_and_leaving_restores_the_phase)};
+      cmocka_unit_test(a_dead_wait_is_reported_once_with_its_step_and_threads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

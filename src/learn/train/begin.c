@@ -52,7 +52,7 @@ ls_status_t ls_making_checkpoint(ls_trainer_t *t, ls_making_t *m) {
   if (text) head.meta_bytes = (int64_t)strlen(text), head.step = ls_ckpt_step(m->ckpt);
   status = ls_comm_agree(comm, "opening the checkpoint", status);
   if (status == LS_OK) status = ls_comm_broadcast(comm, "checkpoint size", &head, sizeof head, 0);
-  t->step = head.step;
+  t->run.step = head.step;
   if (status == LS_OK && head.meta_bytes > 0) status = share_meta(t, text, head.meta_bytes, &m->meta);
   free(text);
   return status;
@@ -158,12 +158,12 @@ release:
 }
 
 int64_t ls_trainer_position(const ls_trainer_t *t, int64_t step) {
-  return t->base_sample + (step - t->base_step) * t->config->train.batch;
+  return t->run.base_sample + (step - t->run.base_step) * t->config->train.batch;
 }
 
 int64_t ls_trainer_samples(const ls_trainer_t *t) {
-  int64_t position = ls_trainer_position(t, t->step);
-  return t->step > t->base_step && position > t->total_samples ? t->total_samples : position;
+  int64_t position = ls_trainer_position(t, t->run.step);
+  return t->run.step > t->run.base_step && position > t->run.total_samples ? t->run.total_samples : position;
 }
 
 /* Older checkpoints record the batch size, not the number of samples. */
@@ -188,23 +188,24 @@ static ls_status_t figures_compare(const ls_trainer_t *t, const ls_saved_t *save
 
 /* Goes on behind the samples of the steps before train.past_step, unless the checkpoint's run has done so. */
 static ls_status_t leave_out(ls_trainer_t *t) {
-  const int64_t past = t->config->train.past_step, steps = past - t->base_step;
-  for (int i = 0; i < t->skips; i++)
-    if (t->skip[i].past_step == past) return LS_OK;
+  const int64_t past = t->config->train.past_step, steps = past - t->run.base_step;
+  for (int i = 0; i < t->run.skips; i++)
+    if (t->run.skip[i].past_step == past) return LS_OK;
   if (past == 0 || steps <= 0) return LS_OK;
-  if (t->skips == LS_SKIPS_MAX)
+  if (t->run.skips == LS_SKIPS_MAX)
     return ls_fail(t->ctx, LS_ERR_CONFIG,
-                   "train.past_step: samples were left out %d times already: that is the most", t->skips);
-  int64_t from = t->base_sample;
-  if (__builtin_add_overflow(steps * t->config->train.batch, from, &t->base_sample))
+                   "train.past_step: samples were left out %d times already: that is the most", t->run.skips);
+  int64_t from = t->run.base_sample;
+  if (__builtin_add_overflow(steps * t->config->train.batch, from, &t->run.base_sample))
     return ls_fail(t->ctx, LS_ERR_CONFIG, "train.past_step: %lld steps are more samples than can be counted",
                    (long long)past);
-  t->skip[t->skips++] = (ls_skip_t){past, from, t->base_sample};
+  t->run.skip[t->run.skips++] = (ls_skip_t){past, from, t->run.base_sample};
   if (t->world->comm->rank == 0)
     ls_log(t->ctx, LS_LOG_WARN,
            "goes on behind the samples of steps %lld to %lld (train.past_step): samples %lld to %lld are "
            "left out",
-           (long long)t->base_step, (long long)past - 1, (long long)from, (long long)t->base_sample - 1);
+           (long long)t->run.base_step, (long long)past - 1, (long long)from,
+           (long long)t->run.base_sample - 1);
   return LS_OK;
 }
 
@@ -222,14 +223,14 @@ static ls_status_t go_on(ls_trainer_t *t, const ls_saved_t *saved) {
   bool comparable;
   ls_status_t status = figures_compare(t, saved, &comparable);
   if (status == LS_OK && comparable) {
-    t->best_figure = saved->best_figure;
-    t->no_better = saved->no_better;
-    t->best = saved->best;
+    t->run.best_figure = saved->best_figure;
+    t->run.no_better = saved->no_better;
+    t->run.best = saved->best;
   }
-  t->base_step = t->step;
-  memcpy(t->skip, saved->skip, sizeof t->skip);
-  t->skips = saved->skips;
-  return status == LS_OK ? saved_samples(t->ctx, saved, t->step, &t->base_sample) : status;
+  t->run.base_step = t->run.step;
+  memcpy(t->run.skip, saved->skip, sizeof t->run.skip);
+  t->run.skips = saved->skips;
+  return status == LS_OK ? saved_samples(t->ctx, saved, t->run.step, &t->run.base_sample) : status;
 }
 
 ls_status_t ls_making_run(ls_trainer_t *t, ls_making_t *m) {
@@ -239,13 +240,13 @@ ls_status_t ls_making_run(ls_trainer_t *t, ls_making_t *m) {
   if (status == LS_OK && t->training) status = leave_out(t);
   if (status == LS_OK)
     status = ls_train_end(t->ctx, &t->config->train, t->dataset->train_count,
-                          (ls_train_place_t){t->base_step, t->base_sample}, &end);
+                          (ls_train_place_t){t->run.base_step, t->run.base_sample}, &end);
   if (status != LS_OK) return status;
-  t->total_steps = end.steps;
-  t->total_samples = end.samples;
+  t->run.total_steps = end.steps;
+  t->run.total_samples = end.samples;
   if (t->training && t->world->comm->rank == 0) {
     say_length(t);
-    ls_train_hints(t->ctx, t->config, t->dataset, t->total_steps);
+    ls_train_hints(t->ctx, t->config, t->dataset, t->run.total_steps);
   }
   return LS_OK;
 }

@@ -57,18 +57,18 @@ static ls_status_t create(ls_trainer_t *t) {
     if (t->engine.state->host[i] && !(b->copy[i] = ls_alloc(t->ctx, ls_state_row_bytes(&table->row[i]))))
       status = LS_ERR_MEMORY;
   if (status == LS_OK)
-    t->beside = b;
+    t->saver.beside = b;
   else
     release(b);
   return status;
 }
 
 void *const *ls_beside_copy(ls_trainer_t *t, ls_status_t *status) {
-  if (!t->beside) *status = create(t);
+  if (!t->saver.beside) *status = create(t);
   if (*status == LS_OK)
     *status = ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
   if (*status != LS_OK) return NULL;
-  ls_beside_t *b = t->beside;
+  ls_beside_t *b = t->saver.beside;
   for (int i = 0; i < b->copies; i++)
     if (b->copy[i])
       memcpy(b->copy[i], t->engine.state->host[i], ls_state_row_bytes(&t->engine.table->row[i]));
@@ -85,11 +85,11 @@ static void start(ls_beside_t *b) {
 }
 
 static bool turn_has_come(const ls_trainer_t *t) {
-  return ls_clock_ns() - t->beside->begin_ns >= LS_WRITES_APART * t->save_took_ns;
+  return ls_clock_ns() - t->saver.beside->begin_ns >= LS_WRITES_APART * t->saver.took_ns;
 }
 
 void ls_beside_start(ls_trainer_t *t, ls_save_t *save, bool may_wait) {
-  ls_beside_t *b = t->beside;
+  ls_beside_t *b = t->saver.beside;
   b->save = *save;
   *save = (ls_save_t){0};
   b->held = may_wait && !turn_has_come(t);
@@ -97,19 +97,20 @@ void ls_beside_start(ls_trainer_t *t, ls_save_t *save, bool may_wait) {
 }
 
 void ls_beside_wait(ls_trainer_t *t) {
-  if (t->beside->running) pthread_join(t->beside->thread, NULL);
-  t->beside->running = false;
+  if (!t->saver.beside) return;
+  if (t->saver.beside->running) pthread_join(t->saver.beside->thread, NULL);
+  t->saver.beside->running = false;
 }
 
 /* Takes note of the end of the one that is under way; how the last one ended. */
 static ls_status_t finish(ls_trainer_t *t) {
-  ls_beside_t *b = t->beside;
+  ls_beside_t *b = t->saver.beside;
   if (!b->begun) return b->status;
   ls_beside_wait(t);
   b->begun = false;
   ls_status_t status = b->status;
   if (status != LS_OK) ls_fail(t->ctx, status, "%s", ls_ctx_error(b->ctx));
-  t->save_took_ns = b->took_ns;
+  t->saver.took_ns = b->took_ns;
   ls_ctx_clear(b->ctx);
   ls_save_done(t, &b->save, b->path, status, b->took_ns);
   b->path = NULL;
@@ -117,15 +118,15 @@ static ls_status_t finish(ls_trainer_t *t) {
 }
 
 ls_status_t ls_beside_end(ls_trainer_t *t) {
-  if (!t->beside) return LS_OK;
+  if (!t->saver.beside) return LS_OK;
   ls_status_t status = finish(t);
-  if (status != LS_OK || !t->beside->held) return status;
-  start(t->beside);
+  if (status != LS_OK || !t->saver.beside->held) return status;
+  start(t->saver.beside);
   return finish(t);
 }
 
 ls_status_t ls_beside_give_way(ls_trainer_t *t) {
-  ls_beside_t *b = t->beside;
+  ls_beside_t *b = t->saver.beside;
   if (!b || !b->held) return ls_beside_end(t);
   b->held = false;
   ls_save_done(t, &b->save, NULL, LS_OK, 0);
@@ -133,7 +134,7 @@ ls_status_t ls_beside_give_way(ls_trainer_t *t) {
 }
 
 bool ls_beside_failed(ls_trainer_t *t) {
-  ls_beside_t *b = t->beside;
+  ls_beside_t *b = t->saver.beside;
   if (!b || (b->begun && !atomic_load(&b->done))) return false;
   ls_status_t status = finish(t);
   if (status == LS_OK && b->held && turn_has_come(t)) start(b);
@@ -141,8 +142,8 @@ bool ls_beside_failed(ls_trainer_t *t) {
 }
 
 void ls_beside_destroy(ls_trainer_t *t) {
-  if (!t->beside) return;
+  if (!t->saver.beside) return;
   ls_beside_end(t);
-  release(t->beside);
-  t->beside = NULL;
+  release(t->saver.beside);
+  t->saver.beside = NULL;
 }

@@ -16,13 +16,13 @@ ls_status_t ls_trainer_lock(ls_trainer_t *t) {
   const char *dir = t->config->checkpoint.dir;
   bool own = dir && t->training && t->world->comm->rank == 0;
   ls_status_t status = own ? ls_train_dir_check(t->ctx, t->config) : LS_OK;
-  if (own && status == LS_OK) status = ls_ckpt_lock(t->ctx, dir, &t->lock);
+  if (own && status == LS_OK) status = ls_ckpt_lock(t->ctx, dir, &t->saver.lock);
   return ls_comm_agree(t->world->comm, "locking the checkpoint directory", status);
 }
 
 void ls_trainer_unclaim(ls_trainer_t *t) {
   static const char *const names[] = {LS_CONFIG_NAME, LS_HISTORY_NAME};
-  if (!t->lock || !ls_ckpt_lock_made_dir(t->lock) || t->checkpoint[0]) return;
+  if (!t->saver.lock || !ls_ckpt_lock_made_dir(t->saver.lock) || t->saver.checkpoint[0]) return;
   for (int i = 0; i < LS_COUNT(names); i++) {
     char path[PATH_MAX];
     int len = snprintf(path, sizeof path, "%s/%s", t->config->checkpoint.dir, names[i]);
@@ -85,7 +85,7 @@ names:
 
 static ls_status_t claim_rank0(ls_trainer_t *t) {
   const char *dir = t->config->checkpoint.dir;
-  ls_status_t status = t->resumed_from < 0 ? move_aside(t->ctx, dir) : LS_OK;
+  ls_status_t status = t->run.resumed_from < 0 ? move_aside(t->ctx, dir) : LS_OK;
   if (status != LS_OK) return status;
   char *text = ls_config_text(t->ctx, t->config);
   char *path = ls_path_join(t->ctx, dir, LS_CONFIG_NAME),
@@ -93,10 +93,11 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
   status = text && path && history ? ls_file_expect(t->ctx, path) : LS_ERR_MEMORY;
   if (status == LS_OK) status = ls_file_expect(t->ctx, history);
   if (status == LS_OK) status = ls_file_replace(t->ctx, path, text, strlen(text));
-  if (status == LS_OK)
-    ls_history_begin(t);
-  else
+  if (status == LS_OK) {
+    LS_OBSERVERS(o, t, claimed) o->row->claimed(o->own);
+  } else {
     ls_trainer_unclaim(t);
+  }
   ls_free(text);
   ls_free(path);
   ls_free(history);
@@ -104,9 +105,9 @@ static ls_status_t claim_rank0(ls_trainer_t *t) {
 }
 
 ls_status_t ls_trainer_claim(ls_trainer_t *t) {
-  if (t->claimed) return LS_OK;
-  t->claimed = true;
+  if (t->saver.claimed) return LS_OK;
+  t->saver.claimed = true;
   if (!t->config->checkpoint.dir) return LS_OK;
-  ls_status_t status = t->lock ? claim_rank0(t) : LS_OK;
+  ls_status_t status = t->saver.lock ? claim_rank0(t) : LS_OK;
   return ls_comm_agree(t->world->comm, "preparing the checkpoint directory", status);
 }

@@ -1,8 +1,6 @@
 /* Creates a trainer, stage by stage, and destroys it in the opposite order. */
 #include "train/making.h"
 
-#include "supervise/agent.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -17,13 +15,14 @@ static void take_config(ls_trainer_t *t, const ls_config_t *config) {
 }
 
 static void begin(ls_trainer_t *t) {
-  t->resumed_from = -1;
-  t->val_loss = t->val_accuracy = t->val_figure = t->best_figure = t->best.figure = NAN;
+  t->run.resumed_from = -1;
+  t->run.val = (ls_eval_report_t){.loss = NAN, .accuracy = NAN};
+  t->run.val_figure = t->run.best_figure = t->run.best.figure = NAN;
 }
 
 ls_status_t ls_trainer_restart(ls_trainer_t *t) {
   begin(t);
-  t->step = t->no_better = t->val_step = 0;
+  t->run.step = t->run.no_better = t->run.val_step = 0;
   return ls_engine_fill(&t->engine, true);
 }
 
@@ -64,30 +63,6 @@ static ls_status_t check_world(ls_trainer_t *t, ls_making_t *m) {
   warn_of_cut(t);
   ls_status_t status = ls_config_safety_check(t->ctx, t->config);
   return status == LS_OK ? ls_engine_check_share(t->ctx, ls_config_batching(t->config), comm->size) : status;
-}
-
-/* Rank 0 makes the page, the others find it. An agent makes the page of a host among several. */
-static ls_status_t show(ls_trainer_t *t, ls_making_t *m) {
-  (void)m;
-  ls_comm_t *comm = t->world->comm;
-  const char *dir = t->training ? t->config->monitor.dir : NULL, *own = getenv(LS_AGENT_ENVIRONMENT);
-  if (!dir) return LS_OK;
-  if (own) dir = own;
-  ls_status_t status = comm->rank == 0 ? ls_page_open(t->ctx, dir, comm->size, &t->page) : LS_OK;
-  status = ls_comm_agree(comm, "opening the monitor directory", status);
-  if (status == LS_OK && comm->rank > 0) status = ls_page_open(t->ctx, dir, comm->size, &t->page);
-  if (t->page) {
-    t->line = ls_page_line(t->page, comm->rank);
-    ls_page_begin(t->line, ls_clock_ns());
-    ls_trainer_show_collectives(t, dir);
-  }
-  return ls_comm_agree(comm, "opening the monitor directory", status);
-}
-
-static void hide(ls_trainer_t *t) {
-  ls_trainer_hide_collectives(t);
-  if (t->line->error == LS_OK) ls_page_enter(t->line, LS_PAGE_GONE, ls_clock_ns());
-  ls_page_close(t->page);
 }
 
 /* A captured step times its tasks only for a trace, which makes it slower. Waits for other ranks are cheap to time and
@@ -137,21 +112,11 @@ static ls_status_t lock(ls_trainer_t *t, ls_making_t *m) {
 }
 
 static void unlock(ls_trainer_t *t) {
-  ls_ckpt_unlock(t->lock);
+  ls_ckpt_unlock(t->saver.lock);
 }
 
-static ls_status_t plant_fault(ls_trainer_t *t, ls_making_t *m) {
-  (void)m;
-  return t->training ? ls_inject_read(t->ctx, t->world->comm->rank, &t->inject) : LS_OK;
-}
-
-static ls_status_t watch(ls_trainer_t *t, ls_making_t *m) {
-  return ls_watchdog_start(t->ctx, t->world->comm->deadline_ns, m->options->stuck, m->options->stuck_user,
-                           &t->watchdog);
-}
-
-static void stop_watching(ls_trainer_t *t) {
-  ls_watchdog_stop(t->watchdog);
+static ls_status_t open_observers(ls_trainer_t *t, ls_making_t *m) {
+  return ls_observers_open(t, m->options);
 }
 
 static ls_status_t open_device(ls_trainer_t *t, ls_making_t *m) {
@@ -242,11 +207,8 @@ static const struct {
     {"comparing the ranks", COLLECTIVE, compare_ranks, NULL},
     /* Two runs in one directory end here, before either of them writes to it. */
     {"locking the checkpoint directory", COLLECTIVE, lock, unlock},
-    /* From here on a supervisor sees the rank and its collectives. */
-    {"opening the page", COLLECTIVE, show, hide},
-    {"planting a fault", LOCAL, plant_fault, NULL},
-    /* Watches until the device is closed, which may hang. */
-    {"watching the threads", LOCAL, watch, stop_watching},
+    /* They show the making of the trainer, and watch it until the device is closed, which may hang. */
+    {"opening the observers", COLLECTIVE, open_observers, ls_observers_close},
     {"opening the device", AGREED, open_device, close_device},
     {"connecting the devices", AGREED, connect_devices, NULL},
     /* The state table of the engine says which tensors a checkpoint must have. The data follow the checkpoint, which
@@ -289,7 +251,6 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
   if (!t) return LS_ERR_MEMORY;
   t->ctx = ctx;
   t->world = world;
-  t->line = &t->own_line;
   t->training = !options->no_training;
   t->use = options->checkpoint ? LS_USE_MODEL : LS_USE_RESUME;
   t->other_data = options->allow_data_change;
@@ -303,7 +264,7 @@ ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_config_
     *out = t;
     return LS_OK;
   }
-  ls_page_fail(t->line, status);
+  ls_trainer_failed(t, status);
   ls_trainer_destroy(t);
   return status;
 }
@@ -318,16 +279,15 @@ const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t) {
   return t->dataset;
 }
 const char *ls_trainer_checkpoint(const ls_trainer_t *t, int64_t *step) {
-  *step = t->step;
-  return t->checkpoint;
+  *step = t->run.step;
+  return t->saver.checkpoint;
 }
 
 void ls_trainer_destroy(ls_trainer_t *t) {
   if (!t) return;
-  ls_watchdog_enter(t->watchdog, LS_WATCHDOG_END, t->step);
+  ls_trainer_do(t, LS_DOING_CLOSE);
   while (t->stages > 0)
     if (stages[--t->stages].undo) stages[t->stages].undo(t);
-  json_decref(t->history);
   ls_free(t->range);
   ls_free(t);
 }

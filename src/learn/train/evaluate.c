@@ -222,14 +222,14 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
                            .total_samples = samples,
                            .total_steps = chunks};
   evaluation_t e = {.used = 0};
-  uint64_t before = ls_watchdog_enter(t->watchdog, LS_WATCHDOG_EVALUATION, t->step);
+  const ls_doing_t before = ls_trainer_do(t, LS_DOING_EVALUATION);
   ls_status_t status = prepare(t, chunks, &e);
   if (status == LS_OK) status = evaluate_chunks(t, &spec, &e);
   status = ls_comm_agree(comm, "evaluation", status);
   /* the others have zeros there, and counts are whole, so each sum is exact */
   if (status == LS_OK)
     status = ls_comm_sum_f64(comm, "evaluation sums", e.values, chunks * e.chunk + e.counts);
-  ls_watchdog_leave(t->watchdog, before);
+  ls_trainer_do(t, before);
   if (status == LS_OK) conclude(t, part, samples, chunks, &e, report);
   ls_free(e.values);
   ls_free(e.read);

@@ -142,7 +142,7 @@ bool ls_train_saves_beside(const ls_config_t *config) {
 
 void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need) {
   const ls_dataset_t *d = t->dataset;
-  int64_t steps = t->total_steps < LS_LOG_CAPACITY ? t->total_steps : LS_LOG_CAPACITY;
+  int64_t steps = t->run.total_steps < LS_LOG_CAPACITY ? t->run.total_steps : LS_LOG_CAPACITY;
   const ls_train_data_size_t data = {
       .samples_bytes = ls_dataset_bytes(d),
       .reading_bytes = d->reading_bytes,

@@ -97,13 +97,13 @@ static json_t *meta_json(const ls_trainer_t *t) {
                       .global_batch = t->config->train.batch,
                       .world_size = t->world->comm->size,
                       .train_count = t->dataset->train_count,
-                      .total_steps = t->total_steps,
-                      .best_figure = t->best_figure,
-                      .no_better = t->no_better,
-                      .best = t->best,
-                      .skips = t->skips,
+                      .total_steps = t->run.total_steps,
+                      .best_figure = t->run.best_figure,
+                      .no_better = t->run.no_better,
+                      .best = t->run.best,
+                      .skips = t->run.skips,
                       .norm = norm_json(&t->dataset->norm)};
-  memcpy(saved.skip, t->skip, sizeof saved.skip);
+  memcpy(saved.skip, t->run.skip, sizeof saved.skip);
   ls_train_describe_data(t->dataset, &saved);
   json_t *meta = ls_train_saved_json(&saved);
   json_decref(saved.norm);
@@ -158,20 +158,19 @@ static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_s
   bool first = t->world->comm->rank == 0;
   save->dir = t->config->checkpoint.dir;
   save->keep = (int)t->config->checkpoint.keep;
-  save->fault = t->save_fault;
-  t->save_fault = NULL;
+  save->fault = t->saver.fault;
+  t->saver.fault = (ls_save_fault_t){LS_IO_NONE, 0};
   save->meta = first ? meta_json(t) : NULL;
-  save->what = (ls_ckpt_save_t){.step = t->step,
-                                .metric = t->val_step == t->step ? t->val_figure : NAN,
+  save->what = (ls_ckpt_save_t){.step = t->run.step,
+                                .metric = t->run.val_step == t->run.step ? t->run.val_figure : NAN,
                                 .comparable = figures_compare,
-                                .lock = t->lock,
+                                .lock = t->saver.lock,
                                 .comm = together};
   return ls_dataset_check(t->dataset); /* of the data's fingerprint */
 }
 
 ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path) {
-  if (save->fault)
-    ls_ctx_fail_io(ctx, save->fault->how == LS_INJECT_SYNC ? LS_IO_SYNC : LS_IO_WRITE, save->fault->number);
+  if (save->fault.io != LS_IO_NONE) ls_ctx_fail_io(ctx, save->fault.io, save->fault.error);
   save->what.params = save->rows.tensor[0];
   save->what.param_count = save->rows.count[0];
   save->what.optim = save->rows.tensor[1];
@@ -182,13 +181,13 @@ ls_status_t ls_save_write(ls_ctx_t *ctx, ls_save_t *save, char **path) {
 
 void ls_save_done(ls_trainer_t *t, ls_save_t *save, char *path, ls_status_t status, int64_t took_ns) {
   if (status == LS_OK && path) {
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", path);
-    t->saves++;
-    ls_monitor_event(t->monitor, "save",
-                     json_pack("{s:I, s:o?, s:f}", "step", (json_int_t)save->what.step, "path",
-                               ls_json_text(path), "took_s", 1e-9 * (double)took_ns));
+    snprintf(t->saver.checkpoint, sizeof t->saver.checkpoint, "%s", path);
+    t->saver.saves++;
+    ls_trainer_tell(t, "save",
+                    json_pack("{s:I, s:o?, s:f}", "step", (json_int_t)save->what.step, "path",
+                              ls_json_text(path), "took_s", 1e-9 * (double)took_ns));
   } else if (status != LS_OK) {
-    ls_page_fail(t->line, status); /* its own error, before the others have it, too */
+    ls_trainer_failed(t, status);
     ls_trainer_unclaim(t);
   }
   ls_free(path);
@@ -291,8 +290,9 @@ ls_status_t ls_trainer_load_weights(ls_trainer_t *t, ls_ckpt_t *ckpt) {
 ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
   ls_status_t status = load(t, ckpt, false);
   if (status != LS_OK) return status;
-  t->resumed_from = t->step;
-  if (t->world->comm->rank == 0) snprintf(t->checkpoint, sizeof t->checkpoint, "%s", ls_ckpt_path(ckpt));
+  t->run.resumed_from = t->run.step;
+  if (t->world->comm->rank == 0)
+    snprintf(t->saver.checkpoint, sizeof t->saver.checkpoint, "%s", ls_ckpt_path(ckpt));
   return LS_OK;
 }
 

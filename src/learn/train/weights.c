@@ -244,7 +244,7 @@ ls_status_t ls_trainer_take_weights(ls_trainer_t *t) {
   if (status == LS_OK)
     status = ls_comm_agree(comm, "taking weights", comm->rank == 0 ? report(&k, &rows) : LS_OK);
   if (status == LS_OK && !t->training && file)
-    snprintf(t->checkpoint, sizeof t->checkpoint, "%s", ls_ckpt_path(file));
+    snprintf(t->saver.checkpoint, sizeof t->saver.checkpoint, "%s", ls_ckpt_path(file));
   if (status == LS_OK) status = ls_state_push(t->engine.state, t->engine.stream, comm->deadline_ns);
   ls_arena_release(&rows.arena);
   ls_free(k.used);

@@ -1,9 +1,10 @@
 /* The watchdog's thread takes no lock and allocates nothing once it has started: a thread that holds a lock
  * may be the dead one. */
-#include "train/watchdog.h"
+#include "train/observers/watchdog.h"
 
-#include "base/clock.h"
 #include "base/signals.h"
+#include "train/observers/observers.h"
+#include "train/stops.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,12 +16,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { PHASE_BITS = 2, MS_NS = 1000000, TICK_MS_MIN = 20, TICK_MS_MAX = 1000, TICKS = 8, BUSY_SHARE = 100 };
-enum { STOPPED_NS = 1000000000, THREADS_BYTES = 512, LOOK_MS = 100, LOOK_BITS = 32 };
+enum {
+  PHASE_BITS = 2,
+  MS_NS = LS_STOPS_MS_NS,
+  TICK_MS_MIN = 20,
+  TICK_MS_MAX = 1000,
+  TICKS = 8,
+  BUSY_SHARE = 100
+};
+enum { THREADS_BYTES = 512 };
 
 struct ls_watchdog {
-  _Alignas(64) _Atomic uint64_t beat; /* written by the trainer's thread at every step */
-  _Alignas(64) _Atomic uint64_t look; /* of the thread, at least every LOOK_MS: ls_watchdog_look */
+  const _Atomic uint64_t *beat;
+  _Alignas(64) _Atomic uint64_t look; /* of the thread: ls_stops_look */
   ls_ctx_t *ctx;
   void (*stuck)(void *user, const char *message);
   void *user;
@@ -31,31 +39,28 @@ struct ls_watchdog {
   pthread_t thread;
 };
 
+/* What waits inside this process in each activity; NULL: it is not watched. */
+static const char *const waits[LS_DOINGS] = {[LS_DOING_STEPS] = "step",
+                                             [LS_DOING_EVALUATION] = "the evaluation before step",
+                                             [LS_DOING_END] = "the end of the run at step",
+                                             [LS_DOING_CLOSE] = "the end of the run at step"};
+
 bool ls_watchdog_judge(ls_watchdog_state_t *state, const ls_watchdog_sample_t *s, int64_t tick_ns,
                        int64_t deadline_ns) {
   const ls_watchdog_sample_t *last = &state->last;
   int64_t passed_ns = s->now_ns - last->now_ns;
-  bool watched = (s->beat & ((1 << PHASE_BITS) - 1)) != LS_WATCHDOG_OFF;
+  bool watched = waits[s->beat % LS_DOINGS] != NULL;
   bool alive = s->running || s->cpu_ns - last->cpu_ns > passed_ns / BUSY_SHARE;
   if (!watched || alive || s->beat != last->beat)
     state->dead_ns = 0;
-  else if (passed_ns <= tick_ns + STOPPED_NS)
+  else if (passed_ns <= tick_ns + LS_STOPS_SECOND_NS)
     state->dead_ns += passed_ns;
   state->last = *s;
   return state->dead_ns >= deadline_ns;
 }
 
-uint64_t ls_watchdog_look(uint64_t look, int64_t now_ns) {
-  uint32_t now_ms = (uint32_t)(now_ns / MS_NS), passed_ms = now_ms - (uint32_t)look;
-  uint64_t stopped_ms = look >> LOOK_BITS;
-  if (passed_ms > STOPPED_NS / MS_NS + LOOK_MS) stopped_ms += passed_ms - LOOK_MS;
-  return stopped_ms << LOOK_BITS | now_ms;
-}
-
-int64_t ls_watchdog_stopped_ns(const ls_watchdog_t *w) {
-  if (!w) return 0;
-  uint64_t look = atomic_load_explicit(&w->look, memory_order_relaxed);
-  return (int64_t)(ls_watchdog_look(look, ls_clock_ns()) >> LOOK_BITS) * MS_NS;
+const _Atomic uint64_t *ls_watchdog_looks(const ls_watchdog_t *w) {
+  return &w->look;
 }
 
 static int64_t time_ns(clockid_t clock) {
@@ -107,15 +112,12 @@ static bool look(const ls_watchdog_t *w, char threads[THREADS_BYTES]) {
 }
 
 static void report(const ls_watchdog_t *w, uint64_t beat, const char *threads) {
-  static const char *const phases[] = {"", "step", "the evaluation before step",
-                                       "the end of the run at step"};
   char message[THREADS_BYTES + 256];
   snprintf(
       message, sizeof message,
       "%s %lld waits for a thread that does not answer: no thread of this process has computed for %.3g s "
       "(parallel.deadline_s). Its threads: %s",
-      phases[beat & ((1 << PHASE_BITS) - 1)], (long long)(beat >> PHASE_BITS), (double)w->deadline_ns * 1e-9,
-      threads);
+      waits[beat % LS_DOINGS], (long long)(beat / LS_DOINGS), (double)w->deadline_ns * 1e-9, threads);
   if (w->stuck)
     w->stuck(w->user, message);
   else
@@ -130,12 +132,12 @@ static void *watch(void *arg) {
   const int64_t tick_ns = (int64_t)w->tick_ms * MS_NS;
   char threads[THREADS_BYTES] = "";
   for (;;) {
-    int ready = poll(&end, 1, w->tick_ms < LOOK_MS ? w->tick_ms : LOOK_MS);
+    int ready = poll(&end, 1, w->tick_ms < LS_STOPS_LOOK_MS ? w->tick_ms : LS_STOPS_LOOK_MS);
     if (ready > 0) return NULL;
     int64_t now_ns = ls_clock_ns();
-    atomic_store_explicit(&w->look, ls_watchdog_look(w->look, now_ns), memory_order_relaxed);
+    atomic_store_explicit(&w->look, ls_stops_look(w->look, now_ns), memory_order_relaxed);
     if (now_ns - state.last.now_ns < tick_ns) continue;
-    uint64_t beat = atomic_load_explicit(&w->beat, memory_order_relaxed);
+    uint64_t beat = atomic_load_explicit(w->beat, memory_order_relaxed);
     ls_watchdog_sample_t sample = {.beat = beat,
                                    .now_ns = now_ns,
                                    .cpu_ns =
@@ -153,13 +155,13 @@ static void release(ls_watchdog_t *w) {
   ls_free(w);
 }
 
-ls_status_t ls_watchdog_start(ls_ctx_t *ctx, int64_t deadline_ns,
+ls_status_t ls_watchdog_start(ls_ctx_t *ctx, const _Atomic uint64_t *beat, int64_t deadline_ns,
                               void (*stuck)(void *user, const char *message), void *user,
                               ls_watchdog_t **watchdog) {
   ls_watchdog_t *w = ls_alloc_aligned(ctx, 64, sizeof *w);
   if (!w) return LS_ERR_MEMORY;
   int64_t tick_ms = deadline_ns / TICKS / MS_NS;
-  *w = (ls_watchdog_t){.ctx = ctx, .stuck = stuck, .user = user, .deadline_ns = deadline_ns};
+  *w = (ls_watchdog_t){.beat = beat, .ctx = ctx, .stuck = stuck, .user = user, .deadline_ns = deadline_ns};
   w->look = (uint32_t)(ls_clock_ns() / MS_NS);
   w->tick_ms = (int)(tick_ms < TICK_MS_MIN ? TICK_MS_MIN : tick_ms > TICK_MS_MAX ? TICK_MS_MAX : tick_ms);
   w->end = eventfd(0, EFD_CLOEXEC);
@@ -181,13 +183,28 @@ void ls_watchdog_stop(ls_watchdog_t *w) {
   release(w);
 }
 
-uint64_t ls_watchdog_enter(ls_watchdog_t *w, ls_watchdog_phase_t phase, int64_t step) {
-  if (!w) return LS_WATCHDOG_OFF;
-  uint64_t before = atomic_load_explicit(&w->beat, memory_order_relaxed);
-  atomic_store_explicit(&w->beat, (uint64_t)step << PHASE_BITS | (uint64_t)phase, memory_order_relaxed);
-  return before;
+/* ---- the observer ---- */
+
+typedef struct {
+  ls_trainer_t *t;
+  ls_watchdog_t *w;
+} own_t;
+
+static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
+  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
+  if (!o) return LS_ERR_MEMORY;
+  o->t = t;
+  ls_status_t status = ls_watchdog_start(t->ctx, &t->beat, t->world->comm->deadline_ns, options->stuck,
+                                         options->stuck_user, &o->w);
+  if (status == LS_OK) t->stops = ls_watchdog_looks(o->w);
+  return status;
 }
 
-void ls_watchdog_leave(ls_watchdog_t *w, uint64_t before) {
-  if (w) atomic_store_explicit(&w->beat, before, memory_order_relaxed);
+static void close_own(void *own) {
+  own_t *o = own;
+  o->t->stops = NULL;
+  ls_watchdog_stop(o->w);
+  ls_free(o);
 }
+
+const ls_observer_t ls_observer_watchdog = {.name = "watchdog", .open = open_own, .close = close_own};
