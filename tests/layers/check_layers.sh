@@ -49,6 +49,9 @@ upward() {
 }
 
 sideways() {
+  # a training knows what watches it by its observers alone, and those by their list
+  grep -rnE --include='*.[ch]' 'include "(monitor|supervise|stress|chaos)/' learn | grep -v '^learn/train/observers/' || true
+  grep -rnE --include='*.[ch]' 'include "train/observers/' . | grep -vE '^\./learn/train/observers(/|\.c:)' || true
   grep -rnE 'include "data/(picture|text)/' learn/data/table || true
   grep -rnE 'include "data/(picture|table)/' learn/data/text || true
   grep -rnE 'include "data/text/' learn/data/picture || true

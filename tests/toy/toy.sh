@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program with rows that it has never heard of: a strategy, a kind of state, a transport and a command, each of one test
-# file, are documented, checked, drawn, trained, saved and loaded, priced, simulated, swept and run like all others.
+# The program with rows that it has never heard of: a strategy, a kind of state, a transport, a command and an observer, each
+# of one test file, are documented, checked, drawn, trained, saved and loaded, priced, simulated, swept and run like all others.
 set -eu
 . "$(dirname "$0")/../program/lib.sh"
 LOCKSTEP_PROFILE=$work/profile.json
@@ -67,6 +67,12 @@ train "$work/whole.json" "$@" --resume
 [ "$(field "$work/whole.json" params_xxh3)" = "$(field "$work/toy.json" params_xxh3)" ] || fail "resumed to other bits"
 expect 6 'parallel.toy.remember' train "$config" "$@" --resume --set parallel.toy.remember=false --set train.steps=14
 train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
+
+# observed: by a row that counts, and asks for a save
+TOY_OBSERVER=1 "$program" train "$config" --quiet --ranks 1 --set parallel.strategy=single --set parallel.transport=auto \
+  --set data.validation=0.2 --set train.evaluate_every=0 --set "train.checkpoint.dir=$work/seen" >"$work/out" 2>"$work/err" || fail "the observed run"
+grep -q 'toy: 12 steps, 2 evaluations, 2 saves; LS_OK$' "$work/err" || fail "the observer saw: $(cat "$work/err")"
+[ -d "$work/seen/step-000000000005" ] || fail "the observer's save was not made"
 
 "$program" simulate "$config" --machine "$source_dir/machines/h200.yaml" --ranks 1,2 >"$work/out" || fail "simulate"
 [ "$(grep -c '^ *[12] ' "$work/out")" = 2 ] || fail "simulate: $(cat "$work/out")"

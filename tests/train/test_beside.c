@@ -120,7 +120,7 @@ static void a_better_evaluation_waits_for_its_turn(void **state) {
   assert_true(saved(6));
   t->saver.took_ns = long_ns;
   save_best(t, 7);
-  assert_int_equal(t->saves, 5);
+  assert_int_equal(t->saver.saves, 5);
   ls_beside_destroy(t); /* a trainer that ends, for whatever reason */
   assert_true(saved(7));
   assert_string_equal(ls_ctx_error(run->ctx), "");

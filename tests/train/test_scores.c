@@ -436,7 +436,7 @@ static void test_the_named_figure_ends_a_run(void **state) {
     config_text(text, "cross-entropy", "f1, accuracy, loss", more);
     train_one(text, &memory, &one);
     double value = metric(&one.report.val_metrics, best[i]);
-    assert_true(one.t->val_figure == (i < 2 ? -value : value));
+    assert_true(one.t->run.val_figure == (i < 2 ? -value : value));
     release_one(&one);
   }
 }
