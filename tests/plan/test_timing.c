@@ -116,11 +116,11 @@ static void ranks_together_and_alone(void **state) {
 }
 
 /* All-reduces among a group of its own, as a strategy for several nodes would. */
-static ls_status_t reduce_in_group(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
-                                   int gradients) {
-  (void)in, (void)bucket, (void)gradients;
+static ls_status_t reduce_in_group(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
+  (void)in;
   const int all[] = {0, 1};
-  ls_schedule_collective(s, "grouped", ls_schedule_group(s, "pair", all, 2), LS_ALL_REDUCE, parts, parts);
+  ls_schedule_collective(s, "grouped", ls_schedule_group(s, "pair", all, 2), LS_ALL_REDUCE, bucket->gradients,
+                         bucket->gradients);
   return s->status;
 }
 static ls_status_t place_grouped(ls_ctx_t *of, const ls_lower_t *in, const ls_placement_t **placement) {

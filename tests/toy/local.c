@@ -29,11 +29,6 @@ static const ls_op_t op_mean = {.name = "toy mean",
                                 .flops_each = 1,
                                 .inplace = 1};
 
-static ls_status_t nothing(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts, int gradients) {
-  (void)in, (void)bucket, (void)parts, (void)gradients;
-  return s->status;
-}
-
 static ls_status_t average(ls_schedule_t *s, const ls_lower_t *in, int parameters) {
   ls_attrs_t attrs = {.i = {in->world_size}};
   ls_schedule_collective(s, "toy average", LS_GROUP_WORLD, LS_ALL_REDUCE, parameters, parameters);
@@ -53,7 +48,7 @@ static ls_status_t place(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement
 }
 
 static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
-  static const ls_placement_t averaging = {.ready = nothing, .updated = average};
+  static const ls_placement_t averaging = {.updated = average};
   ls_program_t p, other = {0};
   ls_status_t status = ls_lower_step(ctx, in, NULL, &p);
   if (status || !in->optim || in->world_size == 1) {

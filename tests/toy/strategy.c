@@ -16,29 +16,30 @@ static const ls_option_t rows[] = {{.name = "remember",
                                     .help = "Adds up the gradients of all steps, and saves that."}};
 static const ls_section_t section = {"parallel.toy", rows, LS_COUNT(rows), "What the toy remembers."};
 
-static ls_status_t exchange_all(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
-                                int gradients) {
-  (void)in, (void)bucket, (void)gradients;
+static ls_status_t exchange_all(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
+  const int gradients = bucket->gradients;
+  (void)in;
   if (s->world_size == 1) return s->status;
-  int64_t count = s->tensors[parts].shape.dim[0], part = count / s->world_size, even = part * s->world_size;
+  int64_t count = s->tensors[gradients].shape.dim[0], part = count / s->world_size,
+          even = part * s->world_size;
   if (part > 0) {
-    int whole = ls_schedule_part(s, "even part", LS_SHAPE(LS_F32, even), parts, 0);
-    int own = ls_schedule_part(s, "own part", LS_SHAPE(LS_F32, part), parts,
+    int whole = ls_schedule_part(s, "even part", LS_SHAPE(LS_F32, even), gradients, 0);
+    int own = ls_schedule_part(s, "own part", LS_SHAPE(LS_F32, part), gradients,
                                (size_t)(s->rank * part * FLOAT_BYTES));
     ls_schedule_collective(s, "toy scatter", LS_GROUP_WORLD, LS_REDUCE_SCATTER, whole, own);
     ls_schedule_collective(s, "toy gather", LS_GROUP_WORLD, LS_ALL_GATHER, own, whole);
   }
   if (even < count) {
     int rest =
-        ls_schedule_part(s, "rest", LS_SHAPE(LS_F32, count - even), parts, (size_t)(even * FLOAT_BYTES));
+        ls_schedule_part(s, "rest", LS_SHAPE(LS_F32, count - even), gradients, (size_t)(even * FLOAT_BYTES));
     ls_schedule_collective(s, "toy rest", LS_GROUP_WORLD, LS_ALL_REDUCE, rest, rest);
   }
   return s->status;
 }
 
-static ls_status_t remember(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts, int gradients) {
-  (void)in, (void)bucket, (void)parts;
-  return toy_state_add(s, gradients);
+static ls_status_t remember(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
+  (void)in;
+  return toy_state_add(s, bucket->gradients);
 }
 
 static ls_status_t place(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t **placement) {

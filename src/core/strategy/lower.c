@@ -3,18 +3,16 @@
 #include "graph/ops/ops.h"
 #include "strategy/lowering.h"
 
-#include <stdlib.h>
-
 static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
   int in[LS_NODE_IN_MAX], out[LS_NODE_OUT_MAX];
   for (int i = 0; i < node->in_count; i++)
     in[i] = ls_lowering_place(l, node->in[i]);
   bool summed = node->op == &ls_op_sum_ranks, exchanged = summed && l->in->world_size > 1 && l->in->optim;
+  /* Casts of parameters are one task (ls_lowering_cast), and the seed is an input. */
+  const bool there = l->tensor[node->out[0]] >= 0;
   if (summed && !exchanged) l->tensor[node->out[0]] = in[0]; /* the sum of one rank is its own */
   for (int i = 0; i < node->out_count; i++)
     out[i] = ls_lowering_place(l, node->out[i]);
-  /* Casts of parameters are one task (ls_lowering_cast), and the seed is an input. */
-  bool there = l->param[node->out[0]] >= 0 || l->input[node->out[0]] >= 0;
   if (exchanged) {
     ls_schedule_collective(l->s, node->name, LS_GROUP_WORLD, LS_ALL_REDUCE, in[0], out[0]);
   } else if (!node->op->view && !summed && !there) {
@@ -26,16 +24,14 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
     ls_lowering_deliver(l, node->out[i]);
 }
 
-/* Emits the exchange of buckets that are complete once `node` has been emitted in the member that ends the
- * step; nodes come in order. Without an exchange there is nothing to wait for, and the squares are summed
- * while the gradients are still in cache. The next nodes do not need them either. */
+/* Emits the exchange of the buckets that `node` completes. Without an exchange there is nothing to wait for, and the
+ * squares are summed while the gradients are still in cache. The next nodes do not need them either. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   ls_status_t status = LS_OK;
-  for (; l->last && l->complete < l->bucket_count && !status; l->complete++) {
-    int b = l->bucket_order[l->complete];
-    if (l->bucket[b].ready_node != node) break;
-    if (l->placement)
-      status = l->placement->ready(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
+  for (int b = 0; l->last && b < l->bucket_count && !status; b++) {
+    if (l->bucket[b].ready_node != node) continue;
+    if (l->placement->ready)
+      status = l->placement->ready(l->s, l->in, &l->bucket[b]);
     else if (!l->in->options.reproducible)
       ls_lowering_sumsq(l, node < l->last_compute ? LS_LANE_SIDE : LS_LANE_COMPUTE, b);
   }
@@ -58,12 +54,11 @@ static ls_status_t emit_graph(ls_lowering_t *l) {
 
 /* After the backward pass: it need not wait for what is collected. */
 static ls_status_t finish_buckets(ls_lowering_t *l) {
+  const bool summed = !l->placement->ready && !l->in->options.reproducible;
   ls_status_t status = LS_OK;
-  bool summed = !l->placement && !l->in->options.reproducible;
-  for (int b = 0; b < l->bucket_count && !summed && !status; b++) {
-    if (l->placement && l->placement->collect)
-      status = l->placement->collect(l->s, l->in, b, l->bucket_parts[b], l->bucket_tensor[b]);
-    ls_lowering_sumsq(l, LS_LANE_COMPUTE, b);
+  for (int b = 0; b < l->bucket_count && !status; b++) {
+    if (l->placement->collect) status = l->placement->collect(l->s, l->in, &l->bucket[b]);
+    if (!summed) ls_lowering_sumsq(l, LS_LANE_COMPUTE, b);
   }
   return status;
 }
@@ -83,56 +78,40 @@ static ls_status_t emit_member(ls_lowering_t *l) {
   return l->s->status;
 }
 
-static int by_ready_node(const void *x, const void *y, void *buckets) {
-  int a = *(const int *)x, b = *(const int *)y;
-  int ready_a = ((const ls_bucket_t *)buckets)[a].ready_node,
-      ready_b = ((const ls_bucket_t *)buckets)[b].ready_node;
-  return ready_a != ready_b ? (ready_a > ready_b) - (ready_a < ready_b) : (a > b) - (a < b);
+static ls_status_t prepare(ls_lowering_t *l) {
+  const size_t count = (size_t)l->in->graph->tensor_count + 1;
+  const int64_t own = l->placement->bucket_bytes, bytes = own > 0 ? own : l->in->options.bucket_bytes;
+  l->tensor = ls_arena_array(&l->work, count, sizeof(int));
+  l->destination = ls_arena_array(&l->work, count, sizeof(*l->destination));
+  if (!l->tensor || !l->destination) return LS_ERR_MEMORY;
+  for (size_t id = 0; id < count; id++)
+    l->tensor[id] = l->destination[id].tensor = -1;
+  return l->in->optim ? ls_buckets_make(&l->work, l->in, bytes, &l->bucket, &l->bucket_count) : LS_OK;
 }
 
-static ls_status_t prepare(ls_lowering_t *l) {
-  size_t count = (size_t)l->in->graph->tensor_count + 1;
-  l->tensor = ls_arena_array(&l->work, count, sizeof(int));
-  l->param = ls_arena_array(&l->work, count, sizeof(int));
-  l->input = ls_arena_array(&l->work, count, sizeof(int));
-  l->destination = ls_arena_array(&l->work, count, sizeof(*l->destination));
-  if (!l->tensor || !l->param || !l->input || !l->destination) return LS_ERR_MEMORY;
-  for (size_t id = 0; id < count; id++) {
-    l->tensor[id] = l->param[id] = l->input[id] = -1;
-    l->destination[id].tensor = -1;
-  }
-  if (!l->in->optim) return LS_OK;
-  const int64_t own = l->placement ? l->placement->bucket_bytes : 0;
-  const int64_t bytes = own > 0 ? own : l->in->options.bucket_bytes;
-  ls_status_t status = ls_buckets_make(&l->work, l->in, bytes, &l->bucket, &l->bucket_count);
-  if (status) return status;
-  l->bucket_tensor = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
-  l->bucket_parts = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
-  l->bucket_order = ls_arena_array(&l->work, (size_t)l->bucket_count, sizeof(int));
-  if (!l->bucket_tensor || !l->bucket_parts || !l->bucket_order) return LS_ERR_MEMORY;
-  for (int b = 0; b < l->bucket_count; b++)
-    l->bucket_order[b] = b;
-  qsort_r(l->bucket_order, (size_t)l->bucket_count, sizeof(int), by_ready_node, l->bucket);
-  return LS_OK;
+/* A step of 2^k shards has members for sums of 1, 2, .. 2^k. The two largest sums are made where the gradients are. */
+static int tree_members(const ls_lower_t *in) {
+  return in->optim && in->options.reproducible && in->accumulate > 0
+             ? 1 + __builtin_ctz((unsigned)in->accumulate)
+             : 0;
 }
 
 int ls_lowering_levels(const ls_lower_t *in) {
-  return in->optim && in->options.reproducible && in->accumulate > 0 ? __builtin_ctz((unsigned)in->accumulate)
-                                                                     : 0;
+  const int members = tree_members(in);
+  return members > 2 ? members - 2 : 0;
 }
 
 /* Member k of a step that has `count`. */
 static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement, int k,
                                 int count, bool tree, ls_schedule_t **schedule) {
-  const bool gathers = placement && placement->gathers;
   ls_lowering_t l = {.in = in,
                      .layout = in->state->layout,
                      .placement = placement,
                      .adds = tree || k == 0 ? k : 1,
+                     .levels = ls_lowering_levels(in),
                      .last = k + 1 == count,
-                     .levels = tree ? count - 1 : 0,
-                     .parts = gathers ? in->world_size : 1,
-                     .part = gathers ? in->rank : 0};
+                     .parts = placement->gathers ? in->world_size : 1,
+                     .part = placement->gathers ? in->rank : 0};
   ls_status_t status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);
   if (status) return status;
   l.s->lanes_are_threads = !in->copies;
@@ -157,14 +136,14 @@ static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_pl
 ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement,
                           ls_program_t *program) {
   enum { CHAIN_MEMBERS = 3 };
+  static const ls_placement_t none = {0};
   ls_status_t status = LS_OK;
-  const bool tree = in->optim && in->options.reproducible;
-  const int chain = in->accumulate < CHAIN_MEMBERS ? in->accumulate : CHAIN_MEMBERS,
-            count = tree ? 1 + ls_lowering_levels(in) : chain;
+  const int tree = tree_members(in), chain = in->accumulate < CHAIN_MEMBERS ? in->accumulate : CHAIN_MEMBERS,
+            count = tree ? tree : chain;
   ls_program_t p = {
       .micro_batches = in->accumulate, .period = 1, .rule = tree ? ls_program_tree : ls_program_chain};
   for (int k = 0; k < count && !status; k++) {
-    status = lower_member(ctx, in, placement, k, count, tree, &p.member[k]);
+    status = lower_member(ctx, in, placement ? placement : &none, k, count, tree, &p.member[k]);
     p.count += !status;
   }
   if (!status) status = ls_program_finish(&p);

@@ -16,11 +16,14 @@
 
 #include "strategy/strategy.h"
 
-/* A contiguous range of the flat gradient buffer, and the position in the node order after which it is
- * complete. */
+/* A contiguous range of the flat gradient buffer. */
 typedef struct {
   int64_t begin, end; /* elements of the layout */
-  int ready_node;     /* graph node; -1 = from the start */
+  int ready_node;     /* the graph node after which it is complete; -1: from the start */
+  /* While a member is lowered. gradients: f32 (n), read by the optimizer. parts: the same tensor, or if the placement
+   * gathers f32 (world_size, n), of which this rank fills its part. */
+  const char *name; /* "gradients 0" */
+  int gradients, parts;
 } ls_bucket_t;
 
 /* Greedy from the front of the layout: whole parameters, at least bucket_bytes each but the last. The first
@@ -32,29 +35,27 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, int64_t buc
  * exchange bucket by bucket. */
 ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
 
-/* The exchange of bucket b of the step `in`. `gradients` f32 (n): read by the optimizer. `parts`: the same tensor, or, if
- * the exchange gathers, f32 (world_size, n) with a place for every rank's part; this rank's part has been
- * filled. */
-typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
-                                        int gradients);
-/* What a strategy adds to the step that all strategies share. */
+typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket);
+
+/* What a strategy adds to the step that all strategies share, from the walk over the graph. A hook that is NULL adds
+ * nothing. */
 struct ls_placement {
   int64_t bucket_bytes; /* in place of the options'; 0: theirs */
-  bool gathers;         /* every rank's gradients have a place of their own, for `ready` to gather */
-  /* Declares rows of its own. NULL: it has none. */
+  bool gathers;         /* every rank's gradients have a place of their own */
+  /* Declares rows of its own. */
   ls_status_t (*declare)(const ls_lower_t *in);
-  /* Called in the member that ends the step, after the node that completes the bucket; emits e.g. its
-   * all-reduce. */
+  /* A bucket is complete, in the member that ends the step: emits e.g. its all-reduce. Without this hook its squares are
+   * summed at once. */
   ls_bucket_hook_t ready;
-  /* Called after the backward pass, before anything reads the bucket, so that compute need not wait earlier.
-   * NULL unless the exchange gathers; then it must compute `gradients`. */
+  /* The backward pass is over, and the bucket is read next: emits what compute need not wait for earlier. If the placement
+   * gathers, it makes `gradients` of `parts`. */
   ls_bucket_hook_t collect;
-  /* Called after the update of `parameters` f32, all trainable ones; emits e.g. their average. NULL: nothing. */
+  /* `parameters` f32, all trainable ones, are updated: emits e.g. their average. */
   ls_status_t (*updated)(ls_schedule_t *s, const ls_lower_t *in, int parameters);
 };
 
 /* Declares the rows of the shared step, then the placement's, then the optimizer's. Refuses a request that cannot be
- * lowered. placement NULL: gradients stay as they are. */
+ * lowered. placement NULL: one without hooks. */
 ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement);
 /* The whole step, training or evaluation, when its rows are declared: a member begins the sum of micro-batches, others
  * add to it (program.h's rules); the one that ends the step has buckets, sums of squares per bucket, control, update,

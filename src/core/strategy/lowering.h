@@ -5,48 +5,36 @@
 
 #include "strategy/lower.h"
 
-/* The required destination of a value. */
+/* Where a value goes: in training a sum over micro-batches, in an evaluation a place among the stats. */
 typedef struct {
-  int tensor;      /* schedule tensor, -1 = no destination */
-  int begin;       /* where a member that adds nothing leaves the value: the same tensor, or the lowest
-                    * level of the tree */
+  int tensor;      /* schedule tensor, -1: the value has no destination */
+  int begin;       /* a sum that a member begins: the same tensor, or the lowest level of the tree */
   int64_t element; /* training: in the layout */
-  bool sum;        /* over the micro-batches of a step */
-  bool direct;     /* the producing op may write there itself */
 } ls_destination_t;
 
 typedef struct {
   const ls_lower_t *in;
   const ls_layout_t *layout;
+  const ls_placement_t *placement;
   ls_schedule_t *s;
-  ls_arena_t work;                 /* freed at the end */
-  const ls_placement_t *placement; /* NULL: none */
-  int adds;                        /* number of sums to which this member adds, each into the next; 0: it
-                                  * begins one */
-  bool last;                       /* this member ends the step */
-  int levels;                      /* reproducible: levels of the tree, 0 = no tree */
-  int *tensor;                     /* per graph tensor: its schedule tensor, -1 = not yet */
-  int *param;                      /* per graph tensor: the parameter's schedule tensor, -1 = no parameter */
-  int *input;                      /* per graph tensor: the input's, -1 = no input */
-  int table[2];                    /* data on the device: features, targets */
-  int rows;                        /* .. and the row numbers */
-  ls_destination_t *destination;   /* per graph tensor */
+  ls_arena_t work; /* freed at the end */
+  int adds;        /* the sums to which this member adds, each into the next; 0: it begins one */
+  int levels;      /* of a reproducible step's tree: sums that wait in LS_ROW_SHARDS */
+  bool last;       /* this member ends the step */
+  int parts, part; /* a bucket has the sums of so many ranks, this rank's among them */
+  int *tensor;     /* per graph tensor: its schedule tensor, -1: none yet */
+  ls_destination_t *destination; /* per graph tensor */
   ls_bucket_t *bucket;
   int bucket_count;
-  int *bucket_order;   /* buckets by ready_node */
-  int complete;        /* number of complete buckets */
-  int *bucket_tensor;  /* per bucket: its range of GRAD */
-  int *bucket_parts;   /* per bucket: the same, or every rank's where the exchange gathers */
+  int table[2], rows;                           /* data on the device: features, targets, row numbers */
+  ls_region_t params, low, grads, sums, shards; /* rows of the state; sums: where a bucket's parts are */
   ls_region_t masters; /* of trainable parameters: params, or in an evaluation their mean */
-  int parts, part; /* a bucket's sums of all ranks, of which this rank makes one; 1 and 0 without a gather */
-  ls_region_t params, low, grads, sums, shards; /* rows of the state; sums: in which `parts` are */
-  ls_bucket_t cast; /* the range of the layout that holds all parameters which the graph casts */
+  ls_range_t cast;     /* of the layout: all parameters that the graph casts */
   ls_dtype_t cast_to;
   ls_lane_t *lane;  /* per graph node */
-  ls_lane_t on;     /* .. of the one that is being emitted */
+  ls_lane_t on;     /* the lane of the node that is emitted */
   int last_compute; /* with a side lane: the last backward node that needs the compute lane, else -1 */
-  int stats;        /* schedule tensors in STAT */
-  int ctrl, partials;
+  int stats, ctrl, partials; /* schedule tensors in STAT */
 } ls_lowering_t;
 
 /* Rows of a step (lower.h). */
@@ -56,7 +44,7 @@ typedef struct {
 #define LS_ROW_LOW       "parameters.low"
 /* The region of a declared row; 0 after a failure. */
 ls_region_t ls_lowering_row(ls_lowering_t *l, const char *name);
-/* The levels of a reproducible step's tree; else 0. */
+/* The sums of shards that are not added up yet while the next ones are made; 0 unless the step is reproducible. */
 int ls_lowering_levels(const ls_lower_t *in);
 /* Whether a node casts a parameter. */
 bool ls_lowering_casts(const ls_graph_t *graph, const ls_graph_node_t *node);

@@ -91,8 +91,7 @@ void ls_lowering_update(ls_lowering_t *l) {
     update_group(l, g, begin, l->layout->group_end[g]);
   int all = flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
   apply_masks(l, all);
-  if (!l->s->status && l->placement && l->placement->updated)
-    l->s->status = l->placement->updated(l->s, l->in, all);
+  if (!l->s->status && l->placement->updated) l->s->status = l->placement->updated(l->s, l->in, all);
   if (optim->ema == 0) return;
   const ls_attrs_t keep = {.f = {optim->ema}};
   int mean = flat(l, LS_OPTIM_EMA, ls_lowering_row(l, LS_OPTIM_EMA), LS_LAYOUT_HEAD, end);

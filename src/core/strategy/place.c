@@ -23,7 +23,7 @@ int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_reg
 
 int ls_lowering_step(const ls_lowering_t *l) {
   ls_tensor_id_t id = ls_graph_find(l->in->graph, LS_NAME_STEP);
-  return id < 0 ? -1 : l->input[id];
+  return id < 0 ? -1 : l->tensor[id];
 }
 
 /* The 1 with which the backward pass starts (graph/backward.c) comes with the step's numbers: no task makes it. */
@@ -31,8 +31,8 @@ static void place_seed(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   const int maker = graph->seed < 0 ? -1 : graph->tensors[graph->seed].producer, step = ls_lowering_step(l);
   if (maker >= 0 && step >= 0 && graph->nodes[maker].op == &ls_op_fill && graph->nodes[maker].attrs.f[0] == 1)
-    l->input[graph->seed] = ls_schedule_part(l->s, "dloss", graph->tensors[graph->seed].shape, step,
-                                             offsetof(ls_step_params_t, dloss));
+    l->tensor[graph->seed] = ls_schedule_part(l->s, "dloss", graph->tensors[graph->seed].shape, step,
+                                              offsetof(ls_step_params_t, dloss));
 }
 
 static ls_status_t place_inputs(ls_lowering_t *l) {
@@ -43,10 +43,10 @@ static ls_status_t place_inputs(ls_lowering_t *l) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
     if (t->role != LS_ROLE_INPUT || ls_lowering_gathered(l, t)) continue;
     if (strcmp(t->name, LS_COUNTER_NAME) == 0) {
-      l->input[id] = ls_lowering_counter(l, &t->shape);
+      l->tensor[id] = ls_lowering_counter(l, &t->shape);
       continue;
     }
-    l->input[id] = ls_lowering_put(l, t->name, t->shape, LS_REGION_INPUT, &offset_bytes);
+    l->tensor[id] = ls_lowering_put(l, t->name, t->shape, LS_REGION_INPUT, &offset_bytes);
   }
   place_seed(l);
   if (!offset_bytes || !l->in->copies) return l->s->status;
@@ -72,19 +72,19 @@ static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_
 }
 
 /* Level k of the tree holds the sum of 2^k shards until another such sum exists; the two highest levels are
- * the destination itself. Without a tree there is one level. */
+ * the destination itself, as is the only level without a tree. */
 static int sum_at(ls_lowering_t *l, ls_tensor_id_t id, int level) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   const ls_destination_t *destination = &l->destination[id];
-  if (level + 1 >= l->levels) return destination->tensor;
+  if (level >= l->levels) return destination->tensor;
   int64_t place = level * l->layout->trained + destination->element;
   return ls_schedule_tensor(l->s, t->name, t->shape, l->shards, (size_t)place * FLOAT_BYTES);
 }
 
-static void make_sum(ls_lowering_t *l, ls_tensor_id_t id, int64_t element, bool direct) {
+static void make_sum(ls_lowering_t *l, ls_tensor_id_t id, int64_t element) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_destination_t *destination = &l->destination[id];
-  *destination = (ls_destination_t){.sum = true, .direct = direct, .element = element};
+  destination->element = element;
   destination->tensor = gradient(l, t->name, t->shape, element);
   destination->begin = sum_at(l, id, 0);
 }
@@ -106,8 +106,8 @@ static void place_casts(ls_lowering_t *l) {
     if (e->offset + e->count > l->cast.end) l->cast.end = e->offset + e->count;
     l->cast_to = to->shape.dtype;
     l->low = ls_lowering_row(l, LS_ROW_LOW);
-    l->param[node->out[0]] = ls_schedule_tensor(l->s, to->name, to->shape, l->low,
-                                                (size_t)e->offset * ls_dtype_bytes(to->shape.dtype));
+    l->tensor[node->out[0]] = ls_schedule_tensor(l->s, to->name, to->shape, l->low,
+                                                 (size_t)e->offset * ls_dtype_bytes(to->shape.dtype));
   }
 }
 
@@ -122,7 +122,7 @@ static void cast_range(ls_lowering_t *l, ls_region_t masters, int64_t begin, int
 }
 
 void ls_lowering_cast(ls_lowering_t *l) {
-  const ls_bucket_t *all = &l->cast;
+  const ls_range_t *all = &l->cast;
   int64_t trained = l->masters == l->params || all->end < l->layout->trained ? all->end : l->layout->trained;
   if (!all->end || l->adds) return;
   if (trained > all->begin) cast_range(l, l->masters, all->begin, trained);
@@ -137,7 +137,7 @@ static ls_status_t place_params(ls_lowering_t *l) {
   l->masters = mean >= 0 ? LS_REGION_STATE + mean : l->params;
   ls_schedule_tensor(l->s, "params", LS_SHAPE(LS_F32, layout->total), l->params, 0);
   if (l->in->optim) l->sums = l->grads = ls_lowering_row(l, LS_ROW_GRADIENTS);
-  if (l->levels > 1) l->shards = ls_lowering_row(l, LS_ROW_SHARDS);
+  if (l->levels > 0) l->shards = ls_lowering_row(l, LS_ROW_SHARDS);
   if (l->parts > 1) l->sums = ls_lowering_row(l, LS_ROW_GATHERED);
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
@@ -148,28 +148,18 @@ static ls_status_t place_params(ls_lowering_t *l) {
                      t->name);
     size_t offset_bytes = (size_t)e->offset * FLOAT_BYTES;
     ls_region_t region = e->offset < layout->trained ? l->masters : l->params;
-    l->param[id] = ls_schedule_tensor(l->s, t->name, t->shape, region, offset_bytes);
+    l->tensor[id] = ls_schedule_tensor(l->s, t->name, t->shape, region, offset_bytes);
     if (t->grad < 0 || !l->in->optim) continue;
-    make_sum(l, t->grad, e->offset, true);
+    make_sum(l, t->grad, e->offset);
   }
   place_casts(l);
   return l->s->status;
 }
 
-/* An op may write its result directly to the destination if no view shares its bytes. A sum, moreover,
- * must not be read in the graph: until later micro-batches are added it holds only this micro-batch of
- * this rank. */
-static bool may_be_direct(const ls_graph_t *graph, ls_tensor_id_t id, bool sum) {
-  const ls_graph_tensor_t *t = &graph->tensors[id];
-  return t->producer >= 0 && t->alias_of < 0 && !(sum && t->use_count > 0);
-}
-
 /* In region STAT. */
 static void make_value(ls_lowering_t *l, ls_tensor_id_t id, size_t *offset_bytes) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
-  ls_destination_t *destination = &l->destination[id];
-  *destination = (ls_destination_t){.direct = may_be_direct(l->in->graph, id, false)};
-  destination->tensor = destination->begin =
+  l->destination[id].tensor = l->destination[id].begin =
       ls_lowering_put(l, t->name, t->shape, LS_REGION_STAT, offset_bytes);
 }
 
@@ -182,7 +172,7 @@ static ls_status_t place_scalar(ls_lowering_t *l, const char *name, int element)
     return ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no value '%s' of shape f32 (1)", name);
   size_t offset_bytes = (size_t)element * FLOAT_BYTES;
   if (l->in->optim)
-    make_sum(l, id, element, may_be_direct(graph, id, true));
+    make_sum(l, id, element);
   else
     make_value(l, id, &offset_bytes);
   return l->s->status;
@@ -201,16 +191,15 @@ static ls_status_t place_training(ls_lowering_t *l) {
   int sums = l->in->options.reproducible ? 1 : l->bucket_count;
   l->partials =
       ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, sums), LS_REGION_STAT, 2 * LS_ALIGN_BYTES);
-  for (int b = 0; b < l->bucket_count; b++) {
-    const ls_bucket_t *bucket = &l->bucket[b];
-    const char *name = ls_arena_printf(&l->work, "gradients %d", b);
-    if (!name) return LS_ERR_MEMORY;
-    int64_t count = bucket->end - bucket->begin;
-    l->bucket_tensor[b] = l->bucket_parts[b] =
-        ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, count), l->grads, (size_t)bucket->begin * FLOAT_BYTES);
+  for (int i = 0; i < l->bucket_count; i++) {
+    ls_bucket_t *b = &l->bucket[i];
+    const int64_t count = b->end - b->begin;
+    if (!(b->name = ls_arena_printf(&l->work, "gradients %d", i))) return LS_ERR_MEMORY;
+    b->gradients = b->parts =
+        ls_schedule_tensor(s, b->name, LS_SHAPE(LS_F32, count), l->grads, (size_t)b->begin * FLOAT_BYTES);
     if (l->parts > 1)
-      l->bucket_parts[b] = ls_schedule_tensor(s, name, LS_SHAPE(LS_F32, l->parts, count), l->sums,
-                                              (size_t)(l->parts * bucket->begin) * FLOAT_BYTES);
+      b->parts = ls_schedule_tensor(s, b->name, LS_SHAPE(LS_F32, l->parts, count), l->sums,
+                                    (size_t)(l->parts * b->begin) * FLOAT_BYTES);
   }
   return s->status;
 }
@@ -238,19 +227,22 @@ ls_status_t ls_lowering_places(ls_lowering_t *l) {
   return status ? status : l->s->status;
 }
 
+/* An op writes its result directly to the destination if no view shares its bytes. A sum, moreover, must not be read in
+ * the graph: until later micro-batches are added it holds only this micro-batch of this rank. */
+static bool is_direct(const ls_lowering_t *l, ls_tensor_id_t id) {
+  const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
+  const bool read = l->in->optim && t->role != LS_ROLE_PARAM_GRAD && t->use_count > 0;
+  return l->destination[id].tensor >= 0 && t->producer >= 0 && !l->adds && !read;
+}
+
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
-  const ls_destination_t *destination = &l->destination[id];
   if (l->tensor[id] >= 0) return l->tensor[id];
   int place;
-  if (l->param[id] >= 0)
-    place = l->param[id];
-  else if (l->input[id] >= 0)
-    place = l->input[id];
-  else if (t->alias_of >= 0)
+  if (t->alias_of >= 0)
     place = ls_schedule_view(l->s, t->name, t->shape, ls_lowering_place(l, t->alias_of));
-  else if (destination->tensor >= 0 && destination->direct && (!l->adds || !destination->sum))
-    place = destination->begin;
+  else if (is_direct(l, id))
+    place = l->destination[id].begin;
   else
     place = ls_schedule_tensor(l->s, t->name, t->shape, LS_REGION_TRANSIENT, LS_OFFSET_AUTO);
   return l->tensor[id] = place;
@@ -275,7 +267,7 @@ void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id) {
   int place = ls_lowering_place(l, id);
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_step_phase_t phase = t->role == LS_ROLE_PARAM_GRAD ? LS_PHASE_STEP_BACKWARD : LS_PHASE_STEP_FORWARD;
-  if (destination->sum && l->adds)
+  if (l->adds)
     add_up(l, id, phase, place);
   else if (place != destination->begin)
     ls_schedule_copy(l->s, l->on, phase, t->name, place, destination->begin);

@@ -8,47 +8,31 @@
 #include "graph/ops/ops.h"
 #include "strategy/lower.h"
 
-#include <stdio.h>
-
-enum { NAME_BYTES = 32 };
-
-static const char *name_of(int bucket, char name[NAME_BYTES]) {
-  snprintf(name, NAME_BYTES, "gradients %d", bucket);
-  return name;
-}
-
-static ls_status_t reduce_bucket(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
-                                 int gradients) {
-  char name[NAME_BYTES];
-  ls_dtype_t wire = in->options.wire;
-  (void)gradients;
-  if (bucket == 0 && wire != LS_F32) { /* counts stay exact, and the loss as exact as with one rank */
-    ls_shape_t head = LS_SHAPE(LS_F32, LS_LAYOUT_HEAD), rest = s->tensors[parts].shape;
-    int loss = ls_schedule_part(s, "head", head, parts, 0);
+static ls_status_t reduce_bucket(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
+  const ls_dtype_t wire = in->options.wire;
+  int gradients = bucket->gradients;
+  if (bucket->begin == 0 && wire != LS_F32) { /* counts stay exact, and the loss as exact as with one rank */
+    ls_shape_t head = LS_SHAPE(LS_F32, LS_LAYOUT_HEAD), rest = s->tensors[gradients].shape;
+    int loss = ls_schedule_part(s, "head", head, gradients, 0);
     ls_schedule_collective(s, "loss", LS_GROUP_WORLD, LS_ALL_REDUCE, loss, loss);
     rest.dim[0] -= LS_LAYOUT_HEAD;
-    parts = ls_schedule_part(s, "gradients", rest, parts, ls_shape_bytes(&head));
+    gradients = ls_schedule_part(s, "gradients", rest, gradients, ls_shape_bytes(&head));
   }
-  ls_schedule_collective_as(s, name_of(bucket, name), LS_GROUP_WORLD, LS_ALL_REDUCE, wire, parts, parts);
+  ls_schedule_collective_as(s, bucket->name, LS_GROUP_WORLD, LS_ALL_REDUCE, wire, gradients, gradients);
   return s->status;
 }
 
-static ls_status_t gather_bucket(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts,
-                                 int gradients) {
-  char name[NAME_BYTES];
-  (void)in, (void)gradients;
-  const ls_shape_t *all = &s->tensors[parts].shape; /* (world_size, n) */
-  ls_shape_t part = LS_SHAPE(all->dtype, all->dim[1]);
-  int own = ls_schedule_part(s, "own part", part, parts, (size_t)s->rank * ls_shape_bytes(&part));
-  ls_schedule_collective(s, name_of(bucket, name), LS_GROUP_WORLD, LS_ALL_GATHER, own, parts);
+static ls_status_t gather_bucket(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
+  const ls_shape_t part = s->tensors[bucket->gradients].shape;
+  int own = ls_schedule_part(s, "own part", part, bucket->parts, (size_t)in->rank * ls_shape_bytes(&part));
+  ls_schedule_collective(s, bucket->name, LS_GROUP_WORLD, LS_ALL_GATHER, own, bucket->parts);
   return s->status;
 }
 
-static ls_status_t add_bucket(ls_schedule_t *s, const ls_lower_t *in, int bucket, int parts, int gradients) {
-  char name[NAME_BYTES];
+static ls_status_t add_bucket(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
   (void)in;
-  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, name_of(bucket, name), &ls_op_tree_sum, NULL, 1,
-                 &parts, 1, &gradients);
+  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, bucket->name, &ls_op_tree_sum, NULL, 1,
+                 &bucket->parts, 1, &bucket->gradients);
   return s->status;
 }
 
