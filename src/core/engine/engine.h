@@ -33,12 +33,13 @@ typedef enum {
   LS_STEP_KINDS
 } ls_step_kind_t;
 
-/* How a global batch is cut: into `accumulate` micro-batches, or in a reproducible step into `shards` of them (else 0). */
+/* The cut of a global batch: into `accumulate` micro-batches, or in a reproducible step into `shards` of
+ * them (else 0). */
 typedef struct {
   int64_t batch, accumulate, shards;
 } ls_batching_t;
 
-/* How steps are made: what an engine takes from a configuration (ls_config_step). Pointers are borrowed. */
+/* An engine takes from a configuration how its steps are made (ls_config_step). Pointers are borrowed. */
 typedef struct {
   /* The graph of a micro-batch of `rows` rows, whose tensors know their group of the optimizer; for training with its
    * backward pass. Called whenever a step is lowered. */
@@ -71,9 +72,9 @@ typedef struct {
   int64_t count; /* of a full global batch, without padding */
   int accumulate;
 } ls_engine_share_t;
-/* If the ranks cannot share a step (see below), there is no share. */
+/* There is no share if the ranks cannot share a step (see below). */
 void ls_engine_share(ls_batching_t cut, int rank, int world_size, ls_engine_share_t *share);
-/* What the cut costs in a full batch of at least a row for each rank, without parallel.reproducible. */
+/* The cost of a cut, for a full batch of at least a row for each rank, without parallel.reproducible. */
 typedef struct {
   int64_t empty;   /* micro-batches in which some rank has no row, but computes all the same */
   int64_t largest; /* rows of rank 0, which has the most */
@@ -85,7 +86,7 @@ int64_t ls_engine_cut_well(int64_t batch, int64_t accumulate, int world_size);
 /* Rows that a rank evaluates at once, the same on all ranks: enough to be efficient, no more than exist. The last
  * bits of a loss depend on this number, so for a reproducible run it does not depend on the ranks. */
 int64_t ls_engine_eval_rows(ls_batching_t cut, int64_t samples, int world_size);
-/* Whether so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
+/* True if so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
 bool ls_engine_can_share(ls_batching_t cut, int world_size);
 ls_status_t ls_engine_check_share(ls_ctx_t *ctx, ls_batching_t cut, int world_size);
 /* A kind of step of one rank, without a device. */
@@ -97,7 +98,7 @@ typedef struct {
   int64_t data_rows; /* samples on the device */
   /* Its facts decide about lanes, its kernels about passes; without a device table it has neither. */
   const ls_backend_t *backend;
-  /* In which to declare the state; NULL: a table of its own, held by the schedules. */
+  /* Takes the rows of the state; NULL: the schedules get a table of their own. */
   ls_state_table_t *table;
 } ls_step_spec_t;
 /* The stages are model, optimizer, precision, passes, placement, strategy (lower.c). */
@@ -120,7 +121,7 @@ typedef struct {
   bool training;                  /* false: no step of training is ever lowered, there is no optimizer */
 } ls_engine_options_t;
 
-/* What a training step took, summed over its micro-batches. */
+/* Times of a training step, summed over its micro-batches. */
 typedef struct {
   bool timed;                 /* all of them were */
   const ls_task_time_t *task; /* of the program's tasks (ls_program_task); NULL with LS_TIMED_WAITS */

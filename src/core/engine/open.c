@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Of address space beyond the engine's own memory: code that oneDNN writes for its products, which crashes without, and
- * the stack of a thread. */
+/* Address space that must be left after the engine's own memory: oneDNN writes code for its products there,
+ * and crashes if it cannot; a thread needs its stack. */
 enum { ROOM_BYTES = 32 << 20 };
 
 static ls_step_spec_t spec_of(const ls_engine_t *e, ls_step_kind_t kind, int64_t rows) {

@@ -29,7 +29,7 @@ void ls_engine_share(ls_batching_t cut, int rank, int world_size, ls_engine_shar
   *share = share_of(cut.batch, shards ? cut.shards : cut.accumulate, shards, rank, world_size);
 }
 
-/* In each micro-batch the rows of the last rank are the last ones: it is the first without any. */
+/* The last rank has the last rows of each micro-batch, so it is the first to have none. */
 ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t accumulate, int world_size) {
   const ls_engine_share_t most = share_of(batch, accumulate, false, 0, world_size),
                           least = share_of(batch, accumulate, false, world_size - 1, world_size);

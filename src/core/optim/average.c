@@ -1,4 +1,4 @@
-/* What stands beside the update: the rate of a group of parameters, and the moving mean of all. */
+/* Ops that accompany the update: the rate of a group of parameters, and the moving mean of all. */
 #include "graph/ops/row.h"
 #include "optim/optim.h"
 

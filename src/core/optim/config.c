@@ -265,7 +265,7 @@ float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t 
   return (float)lr;
 }
 
-/* Where an update's attributes have the weight decay. */
+/* The index of the weight decay among an update's attributes. */
 static int decay_of(const ls_optim_config_t *config) {
   return config->name == LS_OPTIM_SGD ? 1 : 3;
 }

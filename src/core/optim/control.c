@@ -39,7 +39,7 @@ static ls_status_t control_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* After 2000 good steps the scale is doubled; after a step whose gradients overflowed it is halved. */
+/* The scale is doubled after 2000 good steps, and halved after a step whose gradients overflowed. */
 static float next_scale(const ls_attrs_t *attrs, bool apply, float scale, float *good) {
   *good = apply ? *good + 1 : 0;
   if (apply && *good < (float)attrs->i[0]) return scale;

@@ -54,7 +54,7 @@ typedef struct {
 extern const ls_section_t ls_prune_section;
 /* LS_ERR_CONFIG, reported at `place`. */
 ls_status_t ls_prune_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_prune_config_t *config);
-/* Whether weights are pruned after so many steps, and which part of them. Pure. */
+/* True if weights are pruned after so many steps; the part of them that is then pruned. Pure. */
 bool ls_prune_due(const ls_prune_config_t *config, int64_t step);
 double ls_prune_at(const ls_prune_config_t *config, int64_t step);
 /* mask (count): 0 for the smallest `sparsity` of w, 1 for the others. Returns how many are 0. counts: scratch. Pure. */
@@ -66,8 +66,8 @@ void ls_prune_fill(const ls_state_row_t *row, const ls_layout_t *layout, uint64_
 /* Learning rate of step `step` (0-based) of `total_steps`. */
 float ls_rate_at(const ls_rate_config_t *rate, double lr, int64_t step, int64_t total_steps);
 
-/* What single rows cannot see: an option that differs from its default and has no effect with this optimizer.
- * LS_ERR_CONFIG, reported at `place`. */
+/* Refuses an option that differs from its default and has no effect with this optimizer: LS_ERR_CONFIG,
+ * reported at `place`. */
 ls_status_t ls_optim_check(ls_ctx_t *ctx, const ls_place_t *place, const ls_optim_config_t *config);
 
 /* Optimizer state: `slot_count` flat buffers shaped like the parameters ("momentum"; "m", "v"). */
@@ -83,8 +83,8 @@ typedef struct {
     double rate;      /* of the step's rate */
   } group[LS_LAYOUT_GROUPS_MAX];
   double ema; /* 0 = none */
-  /* Of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2, i[0] good steps after which the loss scale is
-   * doubled (0 = the graph has no loss scale; LS_SCALE_STEPS). */
+  /* Attributes of step_control: f[0] clip_norm (0 = off), f[1] beta1, f[2] beta2, i[0] good steps after
+   * which the loss scale is doubled (LS_SCALE_STEPS; 0 = the graph has no loss scale). */
   ls_attrs_t control_attrs;
 } ls_optim_rule_t;
 

@@ -24,15 +24,15 @@ typedef struct {
 } ls_region_row_t;
 extern const ls_region_row_t ls_region_rows[LS_REGION_STATE];
 
-/* Of the run's and the state's. */
+/* Regions of the run and of the state. */
 static inline int ls_region_count(const ls_schedule_t *s) {
   return LS_REGION_STATE + (s->state ? s->state->count : 0);
 }
 
-/* Whether the first `count` groups of both are the same. */
+/* True if the first `count` groups of both are the same. */
 bool ls_groups_agree(const ls_schedule_t *a, const ls_schedule_t *b, int count);
 
-/* Whether these bytes are padding of the state's layout: zeros, that no task has to write. */
+/* True if these bytes are padding of the state's layout: zeros that no task has to write. */
 bool ls_is_padding(const ls_schedule_t *s, ls_region_t region, size_t begin, size_t end);
 
 /* Reads first, then writes; in-out tensors, and what a collective works on, appear as both. */

@@ -104,7 +104,7 @@ static ls_status_t find_clocks(check_t *c) {
   return LS_OK;
 }
 
-/* In-out: the same task read what it writes, so the value does not come from here. */
+/* An in-out task reads what it writes, so the value does not come from here. */
 static bool is_update(const ls_access_t *list, int n, int write) {
   for (int i = 0; i < n; i++)
     if (!list[i].write && list[i].region == list[write].region && list[i].begin <= list[write].begin &&
@@ -135,7 +135,7 @@ static ls_state_life_t life_of(const ls_schedule_t *s, ls_region_t region) {
   return region < LS_REGION_STATE ? LS_STATE_STEP : s->state->row[region - LS_REGION_STATE].life;
 }
 
-/* A read of bytes that nobody has written yet in this step. */
+/* A read of bytes that no task has written yet in this step. */
 static ls_status_t check_unwritten(check_t *c, int t, const ls_access_t *a, size_t begin, size_t end) {
   if (a->region == LS_REGION_TRANSIENT)
     return ls_fail(c->s->ctx, LS_ERR_INTERNAL,
@@ -194,7 +194,7 @@ static ls_status_t check_write(check_t *c, int t, const ls_access_t *a) {
   return LS_OK;
 }
 
-/* Whether a task that writes `w` may read the same bytes as `a`: the output is in-out, or works in place; a
+/* True if a task that writes `w` may read the same bytes as `a`: the output is in-out, or works in place. A
  * collective works in place of the same tensor, or of this rank's part of the larger one. */
 static bool may_share(const ls_schedule_t *s, const ls_task_t *task, const ls_access_t *w,
                       const ls_access_t *a) {

@@ -102,7 +102,7 @@ static ls_status_t walk_all(walk_t *w) {
   return status;
 }
 
-/* Of a region of the run or of the state. */
+/* The name of a region of the run or of the state. */
 static size_t region_bytes(const ls_program_t *p, ls_region_t region) {
   return region < LS_REGION_STATE ? ls_program_bytes(p, region)
                                   : ls_schedule_region_bytes(p->member[0], region);

@@ -74,8 +74,8 @@ static ls_status_t arrange(ls_schedule_t *s) {
   return status;
 }
 
-/* Whether the last collective was moved, with its casts: it is its lane's last, and compute waits for it
- * next. */
+/* Moves the last collective with its casts, if it is its lane's last and compute waits for it next. True if
+ * it was moved. */
 static bool move_last_collective(ls_schedule_t *s) {
   int last = s->task_count - 1;
   while (last >= 0 && s->tasks[last].lane != LS_LANE_COMM)

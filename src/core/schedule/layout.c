@@ -55,15 +55,16 @@ static void find_lives(layout_t *layout) {
   }
 }
 
-/* Whether all tasks that touch the block have ended before task t ends: on each lane t comes after them, or
- * is one. */
+/* True if all tasks that touch the block have ended before task t ends: on each lane t comes after them, or
+ * is one of them. */
 static bool over_with(const layout_t *layout, const block_t *b, int t) {
   for (int lane = 0; lane < LS_LANE_COUNT; lane++)
     if (b->last.newest[lane] > layout->clock[t].newest[lane]) return false;
   return true;
 }
 
-/* Whether a is over before b begins. What is not over in the order of the list is not over on the lanes. */
+/* True if a is over before b begins. A block that is not over in the order of the list is not over on the
+ * lanes. */
 static bool before(const layout_t *layout, const block_t *a, const block_t *b) {
   return a->end < b->first && b->first < layout->s->task_count && over_with(layout, a, b->first);
 }
@@ -77,8 +78,8 @@ static int times_named(const ls_schedule_t *s, const ls_task_t *task, int root) 
   return n;
 }
 
-/* Whether output 0 of task t may take over the bytes of input i: the op allows it, the task names the input
- * nowhere else, nobody reads the input afterwards, the output begins here and fits. */
+/* True if output 0 of task t may take over the bytes of input i: the op allows it, the task names the input
+ * nowhere else, no later task reads the input, the output begins here and fits. */
 static bool may_take_over(const layout_t *layout, int t, int i) {
   const ls_schedule_t *s = layout->s;
   const ls_task_t *task = &s->tasks[t];
@@ -110,7 +111,7 @@ static void share_in_place(layout_t *layout) {
   }
 }
 
-/* The smallest gap between blocks that live at the same time, or the place behind them. The first `placed`
+/* The smallest gap between blocks that live at the same time, or the place after them. The first `placed`
  * blocks have their places and are in the order of these. */
 static size_t find_place(const layout_t *layout, const block_t *b, int placed) {
   size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;

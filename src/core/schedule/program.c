@@ -25,7 +25,7 @@ static bool has_input(const ls_schedule_t *s, const ls_sched_tensor_t *x) {
   return false;
 }
 
-/* Whoever fills a slot does not know which member will read it. */
+/* A loader that fills a slot does not know which member will read it. */
 static bool same_inputs(const ls_schedule_t *a, const ls_schedule_t *b) {
   if (a->run_bytes[LS_REGION_INPUT] != b->run_bytes[LS_REGION_INPUT]) return false;
   for (int i = 0; i < a->tensor_count; i++)

@@ -42,7 +42,7 @@ void ls_program_release(ls_program_t *p); /* also of one that is zero */
 
 /* The number of the member that runs micro-batch m of a run's step. */
 int ls_program_at(const ls_program_t *p, int64_t step, int m);
-/* How often a run's step runs a member; as a mean. */
+/* The number of times that a step runs a member; as a mean. */
 int ls_program_runs(const ls_program_t *p, int64_t step, int member);
 double ls_program_times(const ls_program_t *p, int member);
 /* The member with the most groups of ranks; every other member has the first ones of these. */

@@ -10,11 +10,11 @@ typedef struct ls_run ls_run_t;
 /* The stats that a wait returns are the first floats of region STAT, and of HOST_STAT with copies. */
 enum { LS_STATS_COUNT = 16 };
 
-/* What is timed on a device, by events that are captured with the step. A host times every task at all times. */
+/* Events that are captured with a step time it on a device. A host times every task at all times. */
 typedef enum {
   LS_TIMED_NOTHING,
-  LS_TIMED_WAITS, /* how long compute waits for other ranks: events beside the lanes, once in 0.4 ms for each of them */
-  LS_TIMED_TASKS /* every task, on its lane: this lengthens the step */
+  LS_TIMED_WAITS, /* how long compute waits for other ranks, on each lane once in 0.4 ms */
+  LS_TIMED_TASKS  /* every task, on its lane: this lengthens the step */
 } ls_run_timing_t;
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
   size_t transient_bytes;
 } ls_run_options_t;
 
-/* Host memory for a program's members, the graph beside them, and the data that their run keeps per task. */
+/* Host memory for a program's members, their graph, and the data that their run keeps per task. */
 int64_t ls_run_book_bytes(const ls_program_t *program);
 
 /* The program's members, `device`, `comm` and `state` are borrowed until destroy. comm may be NULL without
@@ -60,16 +60,15 @@ ls_status_t ls_run_wait(ls_run_t *run, int slot, const float **stats);
 /* Host copy of a tensor by name after a wait (evaluation outputs, tests). */
 ls_status_t ls_run_read(ls_run_t *run, const char *name, int slot, void *to, size_t size_bytes);
 
-/* Of the newest launch that was waited for: whether it was timed; the place of its member; times of that member's tasks
- * (NULL without LS_TIMED_TASKS); its time by phase (ls_schedule_parts; 0 where it is not measured: with LS_TIMED_WAITS
- * that is every phase but COMM). */
+/* About the newest launch that was waited for. Was it timed? The number of its member. Times of that
+ * member's tasks (NULL without LS_TIMED_TASKS). Its time by phase (ls_schedule_parts): 0 where it is not
+ * measured, which with LS_TIMED_WAITS is every phase but COMM. */
 bool ls_run_timed(const ls_run_t *run);
 int ls_run_member(const ls_run_t *run);
 const ls_task_time_t *ls_run_times(const ls_run_t *run);
 void ls_run_parts(const ls_run_t *run, int64_t parts_ns[LS_PHASE_STEP_COUNT]);
-/* .. with LS_TIMED_WAITS on a device, where it was timed: how long it took by the device's clock, from the end of the
- * launch before it to its own; 0: not known. The host, which looks from time to time whether a launch is over, sees these
- * ends late. */
+/* The time that launch took by the device's clock, from the end of the launch before it to its own end, if
+ * a device timed it with LS_TIMED_WAITS; 0: not known. The host polls for ends, and so sees them late. */
 int64_t ls_run_since_ns(const ls_run_t *run);
 int64_t ls_run_start_ns(const ls_run_t *run); /* the host's clock (ls_clock_ns) at the newest launch */
 

@@ -127,7 +127,7 @@ static ls_status_t create_clocks(ls_run_t *run, ls_run_member_t *m) {
   return LS_OK;
 }
 
-/* Of every task, or of those that wait for other ranks. */
+/* Makes events for every task, or for those that wait for other ranks. */
 static ls_status_t create_timed_events(ls_run_t *run, const ls_run_member_t *m, ls_run_bound_t *slot) {
   const ls_stream_ops_t *stream = run->device->backend->stream;
   size_t count = (size_t)m->s->task_count;

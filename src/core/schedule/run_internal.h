@@ -21,7 +21,7 @@ typedef struct {
   int64_t *to;
 } ls_stamp_t;
 
-/* What a member has for each input slot. */
+/* A member's data for an input slot. */
 typedef struct {
   ls_bound_task_t *bound; /* per task */
   ls_exec_t *exec[2];     /* captured; the second one with its waits for other ranks timed */
@@ -41,12 +41,12 @@ typedef struct {
   int64_t waited_ns;   /* so long */
   bool forked[LS_LANE_COUNT];
   int joined[LS_LANE_COUNT]; /* task for which compute waits at the end, -1 = none */
-  ls_event_t **event;        /* per task; NULL = nobody waits for it */
+  ls_event_t **event;        /* per task; NULL: no task waits for it */
   ls_task_time_t *times;     /* per task */
   ls_stamp_t (*stamp)[2];    /* per task: start, end */
 } ls_run_member_t;
 
-/* What an input slot has, whichever member runs on it. */
+/* The data of an input slot, whichever member runs on it. */
 typedef struct {
   int member;                  /* the member launched most recently */
   bool watched;                /* with its waits for other ranks timed */
@@ -92,7 +92,7 @@ struct ls_run {
  * else -1. */
 int ls_run_watched(const ls_run_t *run, const ls_schedule_t *s, int t);
 
-/* Where tensor `id` of a member is for a launch on `slot`. */
+/* The address of tensor `id` of a member for a launch on `slot`. */
 void *ls_run_place(const ls_run_t *run, const ls_schedule_t *s, int id, int slot);
 
 /* Regions, streams, events; then kernels and pointers. On failure the caller destroys the run. */
@@ -103,7 +103,7 @@ ls_status_t ls_run_bind(ls_run_t *run);
  * both. */
 ls_status_t ls_run_issue(ls_run_t *run, ls_run_member_t *member, int slot, bool watched);
 ls_status_t ls_run_capture(ls_run_t *run, ls_run_member_t *member, int slot);
-/* After it has run: fills the member's times from events (nothing to do for the clock). */
+/* Fills the times of a member that has run from its events (nothing to do for the clock). */
 ls_status_t ls_run_collect_times(ls_run_t *run, ls_run_member_t *member, int slot);
 
 #endif

@@ -216,7 +216,7 @@ static bool is_message(ls_collective_kind_t kind) {
   return kind == LS_SEND || kind == LS_RECV;
 }
 
-/* Whether the sizes are those of comm.h. */
+/* True if the sizes are those of comm.h. */
 static bool collective_fits(int size, ls_collective_kind_t kind, const ls_shape_t *in,
                             const ls_shape_t *out) {
   int64_t sends = ls_shape_count(in), receives = ls_shape_count(out);

@@ -12,7 +12,7 @@
 #include "graph/op.h"
 #include "state/state.h"
 
-/* SIDE: compute beside the critical path, whose results none of compute's next tasks needs. Compute waits for it as for
+/* SIDE computes what none of compute's next tasks needs, off the critical path. Compute waits for it as for
  * every other lane. */
 typedef enum {
   LS_LANE_COMPUTE,
@@ -91,7 +91,7 @@ typedef struct ls_schedule {
   ls_arena_t arena;
   ls_ctx_t *ctx;
   const char *name;        /* of a member of a program, static or in the arena; NULL: it is the only one */
-  ls_state_table_t *state; /* held; NULL: the schedule has no state */
+  ls_state_table_t *state; /* kept alive; NULL: the schedule has no state */
   int rank, world_size;
   int input_slots; /* 1..LS_SLOT_MAX */
   bool widens; /* ops of 16-bit floats get room to be widened (ls_op_scratch); set before they are added */
@@ -154,9 +154,9 @@ int ls_schedule_copy(ls_schedule_t *s, ls_lane_t lane, ls_step_phase_t phase, co
 /* Makes `task` wait for `after`, an earlier task, whatever bytes they touch. For example, an early gather
  * must not take memory before the tensor that it replaces has been dropped. */
 void ls_schedule_after(ls_schedule_t *s, int task, int after);
-/* Places transient tensors and derives the waits. With lanes_are_threads, the step's last collective moves to
- * the compute lane if compute would wait for it next: it has nothing to hide behind, and handing over to
- * another thread and back costs more than a small collective. */
+/* Places transient tensors and derives the waits. With lanes_are_threads, the step's last collective moves
+ * to the compute lane if compute would wait for it next: no computation overlaps it, and two switches of
+ * threads cost more than a small collective. */
 ls_status_t ls_schedule_finish(ls_schedule_t *s);
 
 /* Proves: every read of bytes that the step writes happens after the intended write and before the next write
@@ -183,11 +183,11 @@ typedef struct {
 } ls_fit_t;
 int64_t ls_fit_bytes(const ls_fit_t *fit, const char *part); /* 0 without such a part */
 
-/* Of a collective: the larger of the bytes sent and received, and the number of ranks in it. */
+/* The larger of the bytes that a collective sends and receives, and the number of ranks in it. */
 size_t ls_task_large_bytes(const ls_schedule_t *s, const ls_task_t *task);
 int ls_task_ranks(const ls_schedule_t *s, const ls_task_t *task);
 
-/* When a task ran, relative to the beginning of its schedule. */
+/* The time at which a task ran, relative to the beginning of its schedule. */
 typedef struct {
   int64_t start_ns, end_ns;
 } ls_task_time_t;

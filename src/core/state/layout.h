@@ -26,20 +26,21 @@ typedef struct {
 
 typedef struct {
   ls_arena_t arena;
-  ls_layout_entry_t *entry;                /* in layout order */
-  int count, trained_count;                /* of all parameters; of the trainable ones, which come first */
-  int *by_name;                            /* indices sorted by name */
-  int64_t total;                           /* elements of the flat buffer, including head and padding */
-  int64_t trained;                         /* elements of head and trainable parameters, including padding */
-  int64_t group_end[LS_LAYOUT_GROUPS_MAX]; /* .. and where each group ends, the first behind the head */
+  ls_layout_entry_t *entry; /* in layout order */
+  int count, trained_count; /* of all parameters; of the trainable ones, which come first */
+  int *by_name;             /* indices sorted by name */
+  int64_t total;            /* elements of the flat buffer, including head and padding */
+  int64_t trained;          /* elements of head and trainable parameters, including padding */
+  int64_t
+      group_end[LS_LAYOUT_GROUPS_MAX]; /* the end of each group, of which the first begins after the head */
 } ls_layout_t;
 
 ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout);
 void ls_layout_destroy(ls_layout_t *layout);
 const ls_layout_entry_t *ls_layout_find(const ls_layout_t *layout, const char *name);
 
-/* Whether elements [begin, end) are no parameter's, and not loss or correct count. They are zero from the
- * beginning, and whatever sums or moves them leaves zeros. */
+/* True if elements [begin, end) belong to no parameter, and are not loss or correct count. They are zero
+ * from the beginning, and sums and copies of them are zero. */
 bool ls_layout_is_padding(const ls_layout_t *layout, int64_t begin, int64_t end);
 
 /* Fills a flat host buffer (total) with initial values. Padding and head are zero. */

@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-/* How a step uses a row. */
+/* A step's use of a row. */
 typedef enum {
   LS_STATE_STEP,    /* written in each step before it is read: gradients */
   LS_STATE_CARRIED, /* read as the previous step left it: parameters, moments */
@@ -75,7 +75,7 @@ void ls_state_table_release(ls_state_table_t *table);
  * LS_ERR_INTERNAL if a row of that name differs. Declare rows before the state is created. */
 ls_status_t ls_state_declare(ls_state_table_t *table, const ls_state_row_t *row, int *index);
 int ls_state_find(const ls_state_table_t *table, const char *name); /* -1 = none */
-/* On this rank: elements and bytes of a row, bytes of all rows. */
+/* Elements and bytes of a row on this rank; bytes of all rows. */
 int64_t ls_state_row_count(const ls_state_row_t *row);
 size_t ls_state_row_bytes(const ls_state_row_t *row);
 size_t ls_state_bytes(const ls_state_table_t *table);
@@ -103,8 +103,9 @@ ls_status_t ls_state_copy_parameters(ls_state_t *state, ls_stream_t *stream, int
 /* Copies saved rows to host memory (state->host), and back. Local. Needs staging. */
 ls_status_t ls_state_pull(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
 ls_status_t ls_state_push(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
-/* Advances the device's epoch: kernels keep nothing that they made of rows before (ls_kernel_args_t.lasting). The calls above
- * and runs of schedules that write carried rows do so; whoever else writes to `data` calls it. */
+/* Advances the device's epoch, so that kernels drop what they derived from rows (ls_kernel_args_t.lasting).
+ * The calls above do it, and runs whose schedules write carried rows. Any other code that writes to `data`
+ * calls it. */
 void ls_state_changed(const ls_state_t *state);
 
 #endif

@@ -7,8 +7,8 @@ static bool power_of_two(int n) {
   return n > 0 && n <= LS_TREE_PARTS_MAX && !(n & (n - 1));
 }
 
-/* Whether every rank changes the graph's states alike: they are replicated. What a rank computes from its own samples
- * differs until it has been summed over the ranks. */
+/* Refuses a graph whose states the ranks would change differently, as states are replicated. Values that a
+ * rank computes from its own samples differ until they have been summed over the ranks. */
 static ls_status_t check_states(ls_ctx_t *ctx, const ls_lower_t *in) {
   const ls_graph_t *graph = in->graph;
   const char *name = NULL;

@@ -52,7 +52,7 @@ static ls_status_t emit_graph(ls_lowering_t *l) {
   return status;
 }
 
-/* After the backward pass: it need not wait for what is collected. */
+/* Runs after the backward pass, which need not wait for what is collected. */
 static ls_status_t finish_buckets(ls_lowering_t *l) {
   const bool summed = !l->placement->ready && !l->in->options.reproducible;
   ls_status_t status = LS_OK;

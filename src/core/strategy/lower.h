@@ -37,8 +37,8 @@ ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
 
 typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket);
 
-/* What a strategy adds to the step that all strategies share, from the walk over the graph. A hook that is NULL adds
- * nothing. */
+/* A placement is what a strategy adds to the step that all strategies share. The walk over the graph calls
+ * its hooks. A hook that is NULL adds nothing. */
 struct ls_placement {
   int64_t bucket_bytes; /* in place of the options'; 0: theirs */
   bool gathers;         /* every rank's gradients have a place of their own */

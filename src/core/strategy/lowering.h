@@ -5,7 +5,8 @@
 
 #include "strategy/lower.h"
 
-/* Where a value goes: in training a sum over micro-batches, in an evaluation a place among the stats. */
+/* The destination of a value: in training a sum over micro-batches, in an evaluation a place among the
+ * stats. */
 typedef struct {
   int tensor;      /* schedule tensor, -1: the value has no destination */
   int begin;       /* a sum that a member begins: the same tensor, or the lowest level of the tree */
@@ -46,9 +47,9 @@ typedef struct {
 ls_region_t ls_lowering_row(ls_lowering_t *l, const char *name);
 /* The sums of shards that are not added up yet while the next ones are made; 0 unless the step is reproducible. */
 int ls_lowering_levels(const ls_lower_t *in);
-/* Whether a node casts a parameter. */
+/* True if a node casts a parameter. */
 bool ls_lowering_casts(const ls_graph_t *graph, const ls_graph_node_t *node);
-/* A tensor at *offset_bytes of the region, which moves behind it. */
+/* A tensor at *offset_bytes of the region, which then moves past it. */
 int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_region_t region,
                     size_t *offset_bytes);
 

@@ -62,7 +62,7 @@ static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end
                  &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
 }
 
-/* What was pruned stays 0. */
+/* Pruned parameters stay 0. */
 static void apply_masks(ls_lowering_t *l, int values) {
   if (!l->in->optim->masks) return;
   int masks = flat(l, LS_MASK_NAME, ls_lowering_row(l, LS_MASK_NAME), LS_LAYOUT_HEAD, l->layout->trained);

@@ -156,7 +156,7 @@ static ls_status_t place_params(ls_lowering_t *l) {
   return l->s->status;
 }
 
-/* In region STAT. */
+/* A place in region STAT. */
 static void make_value(ls_lowering_t *l, ls_tensor_id_t id, size_t *offset_bytes) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   l->destination[id].tensor = l->destination[id].begin =

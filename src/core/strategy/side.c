@@ -1,12 +1,12 @@
-/* Chooses the lane of every node. A node is beside if the compute lane can do without it: it is of the backward pass,
- * only nodes beside read what it makes, and it
+/* Chooses the lane of every node. A side node is one that the compute lane can do without. It belongs to the backward pass,
+ * only side nodes read its results, and it
  *
- *   - makes a parameter's gradient, or a term of one (of a matrix that is used twice), or
- *   - prepares operands for nodes beside, and depends on no gradient itself.
+ *   - makes a parameter's gradient, or a term of one (a matrix may be used twice), or
+ *   - prepares operands for side nodes, and depends on no gradient itself.
  *
- * Nodes beside run on the side lane; those behind the last node that has to be on the compute lane are shared by both.
- * A node that only makes gradients of values stays on the compute lane, even where only nodes beside read it: it is part
- * of the chain along which everything waits. */
+ * Side nodes run on the side lane. After the last node that needs the compute lane, both lanes share them. A node that
+ * makes only gradients of values stays on the compute lane, even if only side nodes read it: it is part of the chain for
+ * which everything waits. */
 #include "strategy/lowering.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef struct {
   const ls_graph_t *graph;
   bool *of_loss; /* per tensor: depends on the gradient of the loss */
   bool *term;    /* per tensor: nothing but a term of a parameter's gradient */
-  bool *beside;  /* per node */
+  bool *side;    /* per node */
 } sides_t;
 
 static void find_of_loss(sides_t *x) {
@@ -32,36 +32,38 @@ static void find_of_loss(sides_t *x) {
   }
 }
 
-static bool read_beside_only(const sides_t *x, ls_tensor_id_t id) {
+static bool read_by_sides(const sides_t *x, ls_tensor_id_t id) {
   const ls_graph_tensor_t *t = &x->graph->tensors[id];
   bool only = true;
   for (int i = 0; i < t->use_count; i++)
-    only &= x->beside[t->uses[i]];
+    only &= x->side[t->uses[i]];
   return only;
 }
 
-/* Whether nobody else takes the tensor: no node of the compute lane, no state, no destination but the gradients'. */
-static bool made_for_beside(const sides_t *x, ls_tensor_id_t id) {
+/* True if nothing else takes the tensor: no node of the compute lane, no state, no destination but the
+ * gradients'. */
+static bool made_for_sides(const sides_t *x, ls_tensor_id_t id) {
   const ls_graph_tensor_t *t = &x->graph->tensors[id];
   bool delivered = t->use_count == 0 && t->role != LS_ROLE_PARAM_GRAD && x->l->destination[id].tensor >= 0;
-  return t->alias_of < 0 && !delivered && read_beside_only(x, id);
+  return t->alias_of < 0 && !delivered && read_by_sides(x, id);
 }
 
-static bool is_beside(const sides_t *x, const ls_graph_node_t *node) {
+static bool is_side(const sides_t *x, const ls_graph_node_t *node) {
   if (node->phase != LS_PHASE_BACKWARD) return false;
-  if (node->op->view) return read_beside_only(x, node->out[0]); /* no task */
+  if (node->op->view) return read_by_sides(x, node->out[0]); /* no task */
   bool spared = true, gradient = false, prepares = false;
   for (int i = 0; i < node->out_count; i++) {
     const ls_tensor_id_t id = node->out[i];
     const ls_graph_tensor_t *t = &x->graph->tensors[id];
-    spared &= made_for_beside(x, id);
+    spared &= made_for_sides(x, id);
     gradient |= t->use_count > 0 ? x->term[id] : t->role == LS_ROLE_PARAM_GRAD;
     prepares |= t->use_count > 0 && !x->of_loss[id];
   }
   return spared && (gradient || prepares);
 }
 
-/* What a sum, or another function of each element, takes of a parameter's gradient. */
+/* Marks the inputs of a sum, or of another function of each element, that makes a term of a parameter's
+ * gradient. */
 static void mark_terms(const sides_t *x, const ls_graph_node_t *node) {
   const ls_graph_tensor_t *tensors = x->graph->tensors, *out = &tensors[node->out[0]];
   bool sum = node->op->view || node->op->class == LS_OP_ELEMENTWISE;
@@ -73,20 +75,20 @@ static void mark_terms(const sides_t *x, const ls_graph_node_t *node) {
   }
 }
 
-/* The last node beside that this one reads; -1 = none. */
-static int reads_beside(const sides_t *x, const ls_graph_node_t *node) {
+/* The last side node that this one reads; -1 = none. */
+static int reads_side(const sides_t *x, const ls_graph_node_t *node) {
   int last = -1;
   for (int i = 0; i < node->in_count; i++) {
     int producer = x->graph->tensors[node->in[i]].producer;
-    if (producer > last && x->beside[producer]) last = producer;
+    if (producer > last && x->side[producer]) last = producer;
   }
   return last;
 }
 
-/* Behind the last node that needs the compute lane: the lane where the node's operands are made, else the one that is
- * expected to be free first. */
+/* The lane of a side node after the last node that needs the compute lane: the one where its operands are
+ * made, else the one that is expected to be free first. */
 static ls_lane_t shared_lane(const sides_t *x, const ls_graph_node_t *node, const double *left) {
-  const int after = reads_beside(x, node);
+  const int after = reads_side(x, node);
   if (after >= 0 && x->of_loss[x->graph->nodes[after].out[0]]) return x->l->lane[after];
   return left[LS_LANE_SIDE] <= left[LS_LANE_COMPUTE] ? LS_LANE_SIDE : LS_LANE_COMPUTE;
 }
@@ -96,11 +98,11 @@ static ls_lane_t shared_lane(const sides_t *x, const ls_graph_node_t *node, cons
 static void assign(ls_lowering_t *l, const sides_t *x) {
   const ls_graph_t *g = x->graph;
   double left[LS_LANE_COUNT] = {
-      0}; /* work of nodes beside that a lane still has to do when node n is reached */
+      0}; /* work of side nodes that a lane still has to do when node n is reached */
   for (int n = 0; n < g->node_count; n++) {
     const ls_graph_node_t *node = &g->nodes[n];
     const double work = (double)ls_graph_node_flops(g, node);
-    if (x->beside[n]) {
+    if (x->side[n]) {
       bool shared = n > l->last_compute && x->of_loss[node->out[0]];
       l->lane[n] = shared ? shared_lane(x, node, left) : LS_LANE_SIDE;
       left[l->lane[n]] += work;
@@ -117,17 +119,17 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
                .graph = g,
                .of_loss = ls_arena_array(&l->work, tensors, sizeof(bool)),
                .term = ls_arena_array(&l->work, tensors, sizeof(bool)),
-               .beside = ls_arena_array(&l->work, nodes, sizeof(bool))};
+               .side = ls_arena_array(&l->work, nodes, sizeof(bool))};
   l->lane = ls_arena_array(&l->work, nodes, sizeof(*l->lane)); /* zero: compute */
   l->last_compute = -1;
-  if (!x.of_loss || !x.term || !x.beside || !l->lane) return LS_ERR_MEMORY;
+  if (!x.of_loss || !x.term || !x.side || !l->lane) return LS_ERR_MEMORY;
   if (l->in->options.side_lane != LS_SIDE_ON || !l->in->optim) return LS_OK;
   find_of_loss(&x);
-  for (int n = g->node_count - 1; n >= 0; n--) { /* whoever reads a node's tensors was decided before */
+  for (int n = g->node_count - 1; n >= 0; n--) { /* readers of a node's tensors are decided before the node */
     const ls_graph_node_t *node = &g->nodes[n];
-    x.beside[n] = is_beside(&x, node);
-    if (x.beside[n]) mark_terms(&x, node);
-    if (!x.beside[n] && !node->op->view && l->last_compute < 0 && node->phase == LS_PHASE_BACKWARD)
+    x.side[n] = is_side(&x, node);
+    if (x.side[n]) mark_terms(&x, node);
+    if (!x.side[n] && !node->op->view && l->last_compute < 0 && node->phase == LS_PHASE_BACKWARD)
       l->last_compute = n;
   }
   assign(l, &x);
@@ -141,7 +143,8 @@ const char *ls_strategy_settle(ls_strategy_options_t *options, const ls_backend_
   return asked && !has ? "parallel.side_lane" : NULL;
 }
 
-/* What a second lane brings depends on how much of the device each kernel fills, so it is proposed where steps are timed. */
+/* The gain of a second lane depends on how much of the device each kernel fills, so it is proposed where
+ * steps are timed. */
 ls_status_t ls_strategy_propose(const ls_strategy_t *strategy, const ls_proposal_t *proposal) {
   ls_strategy_options_t options = *proposal->configured;
   const ls_proposal_t each = {proposal->ranks, proposal->timed, proposal->backend, &options,

@@ -16,7 +16,7 @@
 #define LS_NAME_CORRECT "correct"
 #define LS_NAME_OUTPUT  "output"
 #define LS_NAME_RANGES  "ranges"
-/* With data on the device: tables of all samples, and the rows of a step. */
+/* Data on the device are tables of all samples, and row numbers of a step. */
 #define LS_NAME_FEATURES "features"
 #define LS_NAME_TARGETS  "targets"
 #define LS_NAME_ROWS     "rows"
@@ -24,14 +24,16 @@
 /* AUTO is what lockstep plan chooses; without a plan it is OFF. */
 typedef enum { LS_SIDE_OFF, LS_SIDE_ON, LS_SIDE_AUTO } ls_side_t;
 
-/* How a strategy lowers a step. Rows of a configuration's section parallel fill bucket_bytes and side_lane. */
+/* The options with which a strategy lowers a step. Rows of a configuration's section parallel fill
+ * bucket_bytes and side_lane. */
 typedef struct {
   int64_t bucket_bytes; /* gradient bucket; >= 1 */
   /* Micro-batches are virtual shards: all of the same shape, a power of two on each of a power of two ranks.
    * Shards, and then ranks, are added in one fixed tree, so a gradient has the same bits for any number of
    * ranks. */
   bool reproducible;
-  /* The backward pass computes gradients of parameters on LS_LANE_SIDE, beside those of values. The bits are the same. */
+  /* The backward pass computes gradients of parameters on LS_LANE_SIDE, while LS_LANE_COMPUTE computes
+   * those of values. The bits are the same. */
   int side_lane;   /* ls_side_t */
   ls_dtype_t wire; /* in which gradients travel between ranks; `lower` refuses what it does not do */
   const void *own; /* the struct that the strategy's own section fills; NULL: it has none */
