@@ -167,10 +167,10 @@ typedef struct {
                         * process that has read the file */
   int64_t train_count, validation_count;
   int64_t split_rows; /* rows that are split; the validation part follows. text: windows before the split */
-  bool ordered;   /* windows over time: the split keeps their order, the last ones are held out */
-  uint64_t seed;  /* of the split */
-  ls_norm_t norm; /* identity when not normalised */
-  char source[256];            /* for messages: the file */
+  bool ordered;       /* windows over time: the split keeps their order, the last ones are held out */
+  uint64_t seed;      /* of the split */
+  ls_norm_t norm;     /* identity when not normalised */
+  char source[256];   /* for messages: the file */
   char validation_source[256]; /* the same of a validation part that has files of its own; else "" */
   char **columns;       /* (column_count) names of a row's features, one block; NULL: these data have none */
   int64_t column_count; /* inputs without indicators, or those of one row of a window */
