@@ -41,23 +41,8 @@ static ls_status_t ema_forward(ls_stream_t *stream, const ls_kernel_args_t *args
   return LS_OK;
 }
 
-const ls_op_t ls_op_rate_scale = {
-    .name = "rate_scale",
-    .class = LS_OP_OPTIMIZER,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = rate_shape,
-    .forward = rate_forward,
-    .flops_each = 1,
-};
+const ls_op_t ls_op_rate_scale = {LS_OP("rate_scale", LS_OP_OPTIMIZER, 1, 1, rate_shape, rate_forward),
+                                  .flops_each = 1};
 
-const ls_op_t ls_op_ema = {
-    .name = "ema",
-    .class = LS_OP_OPTIMIZER,
-    .in_count = 3,
-    .out_count = 1,
-    .shape = ema_shape,
-    .forward = ema_forward,
-    .flops_each = 3,
-    .inout = 1,
-};
+const ls_op_t ls_op_ema = {LS_OP("ema", LS_OP_OPTIMIZER, 3, 1, ema_shape, ema_forward), .flops_each = 3,
+                           .inout = 1};

@@ -96,15 +96,8 @@ static int64_t control_flops(const ls_attrs_t *attrs, const ls_shape_t *in, cons
   return ls_shape_count(&in[1]) + 32;
 }
 
-const ls_op_t ls_op_sumsq = {
-    .name = "sumsq",
-    .class = LS_OP_REDUCTION,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = sumsq_shape,
-    .forward = sumsq_forward,
-    .flops_each = 2,
-};
+const ls_op_t ls_op_sumsq = {LS_OP("sumsq", LS_OP_REDUCTION, 1, 1, sumsq_shape, sumsq_forward),
+                             .flops_each = 2};
 
 const ls_op_t ls_op_step_control = {
     .name = "step_control",

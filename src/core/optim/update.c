@@ -109,49 +109,18 @@ static ls_status_t adamw_forward(ls_stream_t *stream, const ls_kernel_args_t *ar
   return LS_OK;
 }
 
-const ls_op_t ls_op_sgd = {
-    .name = "sgd",
-    .class = LS_OP_OPTIMIZER,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = sgd_shape,
-    .forward = sgd_forward,
-    .flops_each = 4,
-    .inout = 1,
-};
+const ls_op_t ls_op_sgd = {LS_OP("sgd", LS_OP_OPTIMIZER, 2, 1, sgd_shape, sgd_forward), .flops_each = 4,
+                           .inout = 1};
 
 const ls_op_t ls_op_sgd_momentum = {
-    .name = "sgd_momentum",
-    .class = LS_OP_OPTIMIZER,
-    .in_count = 2,
-    .out_count = 2,
-    .shape = momentum_shape,
-    .forward = momentum_forward,
-    .flops_each = 8,
-    .inout = 3,
-};
+    LS_OP("sgd_momentum", LS_OP_OPTIMIZER, 2, 2, momentum_shape, momentum_forward), .flops_each = 8,
+    .inout = 3};
 
-const ls_op_t ls_op_adam = {
-    .name = "adam",
-    .class = LS_OP_OPTIMIZER,
-    .in_count = 2,
-    .out_count = 3,
-    .shape = adam_shape,
-    .forward = adam_forward,
-    .flops_each = 16,
-    .inout = 7,
-};
+const ls_op_t ls_op_adam = {LS_OP("adam", LS_OP_OPTIMIZER, 2, 3, adam_shape, adam_forward), .flops_each = 16,
+                            .inout = 7};
 
-const ls_op_t ls_op_adamw = {
-    .name = "adamw",
-    .class = LS_OP_OPTIMIZER,
-    .in_count = 2,
-    .out_count = 3,
-    .shape = adam_shape,
-    .forward = adamw_forward,
-    .flops_each = 16,
-    .inout = 7,
-};
+const ls_op_t ls_op_adamw = {LS_OP("adamw", LS_OP_OPTIMIZER, 2, 3, adam_shape, adamw_forward),
+                             .flops_each = 16, .inout = 7};
 
 const ls_op_t *const ls_optim_ops[] = {
     &ls_op_sumsq,      &ls_op_step_control, &ls_op_sgd, &ls_op_sgd_momentum, &ls_op_adam, &ls_op_adamw,

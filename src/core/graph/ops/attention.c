@@ -234,33 +234,20 @@ static int64_t dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
 }
 
 const ls_op_t ls_op_attention = {
-    .name = "attention",
-    .class = LS_OP_ATTENTION,
-    .in_count = 2,
-    .out_count = 2,
-    .shape = attention_shape,
-    .forward = attention_forward,
+    LS_OP("attention", LS_OP_ATTENTION, 2, 2, attention_shape, attention_forward),
     .backward = attention_backward,
     .flops = attention_flops,
     .scratch_bytes = attention_scratch,
     .low_in = 1,
     .low_out = 1,
-    .low_wants = true,
-};
+    .low_wants = true};
 
-const ls_op_t ls_op_attention_dx = {
-    .name = "attention_dx",
-    .class = LS_OP_ATTENTION,
-    .in_count = 5,
-    .out_count = 1,
-    .shape = dx_shape,
-    .forward = dx_forward,
-    .flops = dx_flops,
-    .scratch_bytes = dx_scratch,
-    .low_in = 7,
-    .low_out = 1,
-    .low_wants = true,
-};
+const ls_op_t ls_op_attention_dx = {LS_OP("attention_dx", LS_OP_ATTENTION, 5, 1, dx_shape, dx_forward),
+                                    .flops = dx_flops,
+                                    .scratch_bytes = dx_scratch,
+                                    .low_in = 7,
+                                    .low_out = 1,
+                                    .low_wants = true};
 
 /* With lengths. */
 static ls_status_t check_lengths(ls_ctx_t *ctx, const char *op, const ls_shape_t *lengths, int64_t rows) {
@@ -281,24 +268,9 @@ static ls_status_t padded_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const
 }
 
 const ls_op_t ls_op_attention_padded = {
-    .name = "attention_padded",
-    .class = LS_OP_ATTENTION,
-    .in_count = 3,
-    .out_count = 2,
-    .shape = padded_shape,
-    .forward = attention_forward,
-    .backward = attention_backward,
-    .flops = attention_flops,
-    .scratch_bytes = attention_scratch,
-};
+    LS_OP("attention_padded", LS_OP_ATTENTION, 3, 2, padded_shape, attention_forward),
+    .backward = attention_backward, .flops = attention_flops, .scratch_bytes = attention_scratch};
 
 const ls_op_t ls_op_attention_padded_dx = {
-    .name = "attention_padded_dx",
-    .class = LS_OP_ATTENTION,
-    .in_count = 6,
-    .out_count = 1,
-    .shape = padded_dx_shape,
-    .forward = dx_forward,
-    .flops = dx_flops,
-    .scratch_bytes = dx_scratch,
-};
+    LS_OP("attention_padded_dx", LS_OP_ATTENTION, 6, 1, padded_dx_shape, dx_forward), .flops = dx_flops,
+    .scratch_bytes = dx_scratch};

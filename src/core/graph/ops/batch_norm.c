@@ -299,21 +299,18 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-#define ROW(op, class_, in_, out_, shape_, forward_)                                                         \
-  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_
-
-const ls_op_t ls_op_bn_sums = {ROW("bn_sums", LS_OP_REDUCTION, 3, 1, sums_shape, sums_forward),
+const ls_op_t ls_op_bn_sums = {LS_OP("bn_sums", LS_OP_REDUCTION, 3, 1, sums_shape, sums_forward),
                                .flops_each = 4, .low_in = 1};
-const ls_op_t ls_op_sum_ranks = {ROW("sum_ranks", LS_OP_ELEMENTWISE, 1, 1, ranks_shape, ranks_forward)};
-const ls_op_t ls_op_bn_moments = {ROW("bn_moments", LS_OP_ELEMENTWISE, 2, 2, moments_shape, moments_forward),
-                                  .flops_each = 8};
-const ls_op_t ls_op_bn_track = {ROW("bn_track", LS_OP_ELEMENTWISE, 1, 4, track_shape, track_forward),
+const ls_op_t ls_op_sum_ranks = {LS_OP("sum_ranks", LS_OP_ELEMENTWISE, 1, 1, ranks_shape, ranks_forward)};
+const ls_op_t ls_op_bn_moments = {
+    LS_OP("bn_moments", LS_OP_ELEMENTWISE, 2, 2, moments_shape, moments_forward), .flops_each = 8};
+const ls_op_t ls_op_bn_track = {LS_OP("bn_track", LS_OP_ELEMENTWISE, 1, 4, track_shape, track_forward),
                                 .flops_each = 14, .inout = 12};
-const ls_op_t ls_op_rsqrt_eps = {ROW("rsqrt_eps", LS_OP_ELEMENTWISE, 1, 1, rsqrt_shape, rsqrt_forward),
+const ls_op_t ls_op_rsqrt_eps = {LS_OP("rsqrt_eps", LS_OP_ELEMENTWISE, 1, 1, rsqrt_shape, rsqrt_forward),
                                  .flops_each = 4};
-const ls_op_t ls_op_bn_apply = {ROW("bn_apply", LS_OP_ELEMENTWISE, 5, 1, apply_shape, apply_forward),
+const ls_op_t ls_op_bn_apply = {LS_OP("bn_apply", LS_OP_ELEMENTWISE, 5, 1, apply_shape, apply_forward),
                                 .backward = apply_backward, .flops_each = 4, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_bn_back_sums = {ROW("bn_back_sums", LS_OP_REDUCTION, 5, 3, back_shape, back_forward),
+const ls_op_t ls_op_bn_back_sums = {LS_OP("bn_back_sums", LS_OP_REDUCTION, 5, 3, back_shape, back_forward),
                                     .flops_each = 5, .low_in = 3};
-const ls_op_t ls_op_bn_dx = {ROW("bn_dx", LS_OP_ELEMENTWISE, 8, 1, dx_shape, dx_forward), .flops_each = 8,
+const ls_op_t ls_op_bn_dx = {LS_OP("bn_dx", LS_OP_ELEMENTWISE, 8, 1, dx_shape, dx_forward), .flops_each = 8,
                              .low_in = 3, .low_out = 1};

@@ -138,17 +138,14 @@ static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
   return LS_OK;
 }
 
-#define ROW(op, class_, in_, out_, shape_, forward_)                                                         \
-  .name = op, .class = class_, .in_count = in_, .out_count = out_, .shape = shape_, .forward = forward_
-
-const ls_op_t ls_op_bn_act = {ROW("bn_act", LS_OP_ELEMENTWISE, 5, 1, act_shape, act_forward), .flops_each = 6,
-                              .inplace = 1, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_bn_add_act = {ROW("bn_add_act", LS_OP_ELEMENTWISE, 6, 1, add_shape, act_forward),
+const ls_op_t ls_op_bn_act = {LS_OP("bn_act", LS_OP_ELEMENTWISE, 5, 1, act_shape, act_forward),
+                              .flops_each = 6, .inplace = 1, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_bn_add_act = {LS_OP("bn_add_act", LS_OP_ELEMENTWISE, 6, 1, add_shape, act_forward),
                                   .flops_each = 6, .inplace = 1 | 1 << 5, .low_in = 1 | 1 << 5, .low_out = 1};
 const ls_op_t ls_op_bn_act_back_sums = {
-    ROW("bn_act_back_sums", LS_OP_REDUCTION, 7, 3, sums_shape, sums_forward), .flops_each = 9, .low_in = 3};
+    LS_OP("bn_act_back_sums", LS_OP_REDUCTION, 7, 3, sums_shape, sums_forward), .flops_each = 9, .low_in = 3};
 const ls_op_t ls_op_bn_add_act_back_sums = {
-    ROW("bn_add_act_back_sums", LS_OP_REDUCTION, 7, 4, residual_shape, residual_forward), .flops_each = 7,
+    LS_OP("bn_add_act_back_sums", LS_OP_REDUCTION, 7, 4, residual_shape, residual_forward), .flops_each = 7,
     .inplace = 7, .low_in = 15, .low_out = 1};
-const ls_op_t ls_op_bn_act_dx = {ROW("bn_act_dx", LS_OP_ELEMENTWISE, 9, 1, dx_shape, dx_forward),
+const ls_op_t ls_op_bn_act_dx = {LS_OP("bn_act_dx", LS_OP_ELEMENTWISE, 9, 1, dx_shape, dx_forward),
                                  .flops_each = 12, .inplace = 3, .low_in = 3, .low_out = 1};

@@ -64,22 +64,11 @@ static ls_status_t sum_forward(ls_stream_t *stream, const ls_kernel_args_t *args
   return LS_OK;
 }
 
-const ls_op_t ls_op_bias = {.name = "bias",
-                            .class = LS_OP_ELEMENTWISE,
-                            .in_count = 2,
-                            .out_count = 1,
-                            .shape = bias_shape,
-                            .forward = bias_forward,
+const ls_op_t ls_op_bias = {LS_OP("bias", LS_OP_ELEMENTWISE, 2, 1, bias_shape, bias_forward),
                             .backward = bias_backward,
                             .flops_each = 1,
                             .inplace = 1,
                             .low_in = 3,
                             .low_out = 1};
-const ls_op_t ls_op_sum_leading = {.name = "sum_leading",
-                                   .class = LS_OP_REDUCTION,
-                                   .in_count = 1,
-                                   .out_count = 1,
-                                   .shape = sum_shape,
-                                   .forward = sum_forward,
-                                   .flops_each = 1,
-                                   .low_in = 1};
+const ls_op_t ls_op_sum_leading = {LS_OP("sum_leading", LS_OP_REDUCTION, 1, 1, sum_shape, sum_forward),
+                                   .flops_each = 1, .low_in = 1};

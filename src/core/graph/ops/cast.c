@@ -48,13 +48,5 @@ static ls_status_t cast_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   return graph->status;
 }
 
-const ls_op_t ls_op_cast = {
-    .name = "cast",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = cast_shape,
-    .forward = cast_forward,
-    .backward = cast_backward,
-    .flops_each = 1,
-};
+const ls_op_t ls_op_cast = {LS_OP("cast", LS_OP_ELEMENTWISE, 1, 1, cast_shape, cast_forward),
+                            .backward = cast_backward, .flops_each = 1};

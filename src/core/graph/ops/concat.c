@@ -101,27 +101,8 @@ static int64_t bytes_2(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_s
   return 2 * (int64_t)ls_shape_bytes(&out[0]);
 }
 
-const ls_op_t ls_op_concat = {
-    .name = "concat",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = concat_shape,
-    .forward = concat_forward,
-    .backward = concat_backward,
-    .low_in = 3,
-    .low_out = 1,
-};
+const ls_op_t ls_op_concat = {LS_OP("concat", LS_OP_ELEMENTWISE, 2, 1, concat_shape, concat_forward),
+                              .backward = concat_backward, .low_in = 3, .low_out = 1};
 
-const ls_op_t ls_op_columns = {
-    .name = "columns",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = columns_shape,
-    .forward = columns_forward,
-    .backward = columns_backward,
-    .bytes = bytes_2,
-    .low_in = 1,
-    .low_out = 1,
-};
+const ls_op_t ls_op_columns = {LS_OP("columns", LS_OP_ELEMENTWISE, 1, 1, columns_shape, columns_forward),
+                               .backward = columns_backward, .bytes = bytes_2, .low_in = 1, .low_out = 1};

@@ -162,12 +162,13 @@ static int64_t dw_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
   return 2 * ls_shape_count(&in[0]) * ls_shape_inner(&out[0], 1);
 }
 
-#define ROW(name_, shape_, forward_, flops_)                                                                 \
-  .name = name_, .class = LS_OP_CONVOLUTION, .in_count = 2, .out_count = 1, .shape = shape_,                 \
-  .forward = forward_, .flops = flops_
-const ls_op_t ls_op_conv2d = {ROW("conv2d", conv_shape, conv_forward, conv_flops), .backward = conv_backward,
-                              .low_in = 3, .low_out = 1, .low_wants = true};
-const ls_op_t ls_op_conv2d_dx = {ROW("conv2d_dx", dx_shape, dx_forward, dx_flops), .low_in = 3, .low_out = 1,
-                                 .low_wants = true};
-const ls_op_t ls_op_conv2d_dw = {ROW("conv2d_dw", dw_shape, dw_forward, dw_flops), .low_in = 3,
-                                 .low_wants = true};
+const ls_op_t ls_op_conv2d = {LS_OP("conv2d", LS_OP_CONVOLUTION, 2, 1, conv_shape, conv_forward),
+                              .flops = conv_flops,
+                              .backward = conv_backward,
+                              .low_in = 3,
+                              .low_out = 1,
+                              .low_wants = true};
+const ls_op_t ls_op_conv2d_dx = {LS_OP("conv2d_dx", LS_OP_CONVOLUTION, 2, 1, dx_shape, dx_forward),
+                                 .flops = dx_flops, .low_in = 3, .low_out = 1, .low_wants = true};
+const ls_op_t ls_op_conv2d_dw = {LS_OP("conv2d_dw", LS_OP_CONVOLUTION, 2, 1, dw_shape, dw_forward),
+                                 .flops = dw_flops, .low_in = 3, .low_wants = true};

@@ -75,19 +75,12 @@ static ls_status_t rows_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   return graph->status;
 }
 
-const ls_op_t ls_op_drop_rows = {
-    .name = "drop_rows",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = dropout_shape,
-    .forward = rows_forward,
-    .backward = rows_backward,
-    .flops_each = 1,
-    .inplace = 1,
-    .low_in = 1,
-    .low_out = 1,
-};
+const ls_op_t ls_op_drop_rows = {LS_OP("drop_rows", LS_OP_ELEMENTWISE, 2, 1, dropout_shape, rows_forward),
+                                 .backward = rows_backward,
+                                 .flops_each = 1,
+                                 .inplace = 1,
+                                 .low_in = 1,
+                                 .low_out = 1};
 
 const ls_op_t ls_op_dropout = {
     .name = "dropout",

@@ -58,30 +58,15 @@ static double bent_slope(double x) {
     return graph->status;                                                                                    \
   }                                                                                                          \
   const ls_op_t ls_op_##activation = {                                                                       \
-      .name = #activation,                                                                                   \
-      .class = LS_OP_ELEMENTWISE,                                                                            \
-      .in_count = 1,                                                                                         \
-      .out_count = 1,                                                                                        \
-      .shape = unary_shape,                                                                                  \
-      .forward = activation##_forward,                                                                       \
+      LS_OP(#activation, LS_OP_ELEMENTWISE, 1, 1, unary_shape, activation##_forward),                        \
       .backward = activation##_backward,                                                                     \
       .flops_each = (flops),                                                                                 \
       .inplace = 1,                                                                                          \
       .low_in = 1,                                                                                           \
-      .low_out = 1,                                                                                          \
-  };                                                                                                         \
+      .low_out = 1};                                                                                         \
   const ls_op_t ls_op_##gradient = {                                                                         \
-      .name = #gradient,                                                                                     \
-      .class = LS_OP_ELEMENTWISE,                                                                            \
-      .in_count = 2,                                                                                         \
-      .out_count = 1,                                                                                        \
-      .shape = slope_shape,                                                                                  \
-      .forward = gradient##_forward,                                                                         \
-      .flops_each = (gradient_flops),                                                                        \
-      .inplace = 3,                                                                                          \
-      .low_in = 3,                                                                                           \
-      .low_out = 1,                                                                                          \
-  };
+      LS_OP(#gradient, LS_OP_ELEMENTWISE, 2, 1, slope_shape, gradient##_forward),                            \
+      .flops_each = (gradient_flops), .inplace = 3, .low_in = 3, .low_out = 1};
 
 /* A NaN stays a NaN, so that the guard of the step can see it. */
 ACTIVATION(relu, 1, (x < 0 ? 0 : x), relu_dy, out, 1, (b > 0 ? a : 0))

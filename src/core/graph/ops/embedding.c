@@ -112,27 +112,9 @@ static int64_t dw_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
   return ls_shape_count(&in[0]);
 }
 
-const ls_op_t ls_op_embedding = {
-    .name = "embedding",
-    .class = LS_OP_GATHER,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = embedding_shape,
-    .forward = embedding_forward,
-    .backward = embedding_backward,
-    .bytes = embedding_bytes,
-    .low_out = 1,
-    .low_wants = true,
-};
+const ls_op_t ls_op_embedding = {LS_OP("embedding", LS_OP_GATHER, 2, 1, embedding_shape, embedding_forward),
+                                 .backward = embedding_backward, .bytes = embedding_bytes, .low_out = 1,
+                                 .low_wants = true};
 
-const ls_op_t ls_op_embedding_dw = {
-    .name = "embedding_dw",
-    .class = LS_OP_GATHER,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = dw_shape,
-    .forward = dw_forward,
-    .flops = dw_flops,
-    .scratch_bytes = dw_scratch,
-    .low_in = 1,
-};
+const ls_op_t ls_op_embedding_dw = {LS_OP("embedding_dw", LS_OP_GATHER, 2, 1, dw_shape, dw_forward),
+                                    .flops = dw_flops, .scratch_bytes = dw_scratch, .low_in = 1};

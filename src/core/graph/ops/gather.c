@@ -45,12 +45,5 @@ static int64_t gather_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const
   return (int64_t)(ls_shape_bytes(&in[0]) + 2 * ls_shape_bytes(&out[0]) + 2 * ls_shape_bytes(&out[1]));
 }
 
-const ls_op_t ls_op_gather_rows = {
-    .name = "gather_rows",
-    .class = LS_OP_GATHER,
-    .in_count = 3,
-    .out_count = 2,
-    .shape = gather_shape,
-    .forward = gather_forward,
-    .bytes = gather_bytes,
-};
+const ls_op_t ls_op_gather_rows = {LS_OP("gather_rows", LS_OP_GATHER, 3, 2, gather_shape, gather_forward),
+                                   .bytes = gather_bytes};

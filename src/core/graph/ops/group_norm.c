@@ -143,10 +143,9 @@ static ls_status_t dgb_forward(ls_stream_t *stream, const ls_kernel_args_t *args
   return LS_OK;
 }
 
-#define ROW(name_, ins, outs, rule, forward_, each)                                                          \
-  .name = name_, .class = LS_OP_REDUCTION, .in_count = ins, .out_count = outs, .shape = rule,                \
-  .forward = forward_, .flops_each = each
-const ls_op_t ls_op_group_norm = {ROW("group_norm", 3, 3, norm_shape, norm_forward, 8),
-                                  .backward = norm_backward};
-const ls_op_t ls_op_group_norm_dx = {ROW("group_norm_dx", 5, 1, dx_shape, dx_forward, 8)};
-const ls_op_t ls_op_group_norm_dgb = {ROW("group_norm_dgb", 4, 2, dgb_shape, dgb_forward, 5)};
+const ls_op_t ls_op_group_norm = {LS_OP("group_norm", LS_OP_REDUCTION, 3, 3, norm_shape, norm_forward),
+                                  .flops_each = 8, .backward = norm_backward};
+const ls_op_t ls_op_group_norm_dx = {LS_OP("group_norm_dx", LS_OP_REDUCTION, 5, 1, dx_shape, dx_forward),
+                                     .flops_each = 8};
+const ls_op_t ls_op_group_norm_dgb = {LS_OP("group_norm_dgb", LS_OP_REDUCTION, 4, 2, dgb_shape, dgb_forward),
+                                      .flops_each = 5};

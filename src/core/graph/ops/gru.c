@@ -110,31 +110,18 @@ static ls_status_t gru_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-const ls_op_t ls_op_gru_chain = {
-    .name = "gru_chain",
-    .class = LS_OP_RECURRENT,
-    .in_count = 3,
-    .out_count = 3,
-    .shape = gru_shape,
-    .forward = gru_forward,
-    .backward = gru_backward,
-    .flops = ls_chain_flops,
-    .scratch_bytes = ls_chain_scratch,
-    .low_in = 3,
-    .low_out = 7,
-    .low_wants = true,
-};
+const ls_op_t ls_op_gru_chain = {LS_OP("gru_chain", LS_OP_RECURRENT, 3, 3, gru_shape, gru_forward),
+                                 .backward = gru_backward,
+                                 .flops = ls_chain_flops,
+                                 .scratch_bytes = ls_chain_scratch,
+                                 .low_in = 3,
+                                 .low_out = 7,
+                                 .low_wants = true};
 
 const ls_op_t ls_op_gru_chain_dx = {
-    .name = "gru_chain_dx",
-    .class = LS_OP_RECURRENT,
-    .in_count = 5,
-    .out_count = 2,
-    .shape = gru_dx_shape,
-    .forward = gru_dx_forward,
+    LS_OP("gru_chain_dx", LS_OP_RECURRENT, 5, 2, gru_dx_shape, gru_dx_forward),
     .flops = ls_chain_dx_flops,
     .scratch_bytes = ls_chain_dx_scratch,
     .low_in = 31,
     .low_out = 3,
-    .low_wants = true,
-};
+    .low_wants = true};

@@ -108,14 +108,12 @@ static int64_t flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_sha
   return 2 * ls_shape_count(&out[0]) * ls_shape_inner(&in[1], 1);
 }
 
-#define ROW(name_, class_, inputs, shape_, forward_)                                                         \
-  .name = name_, .class = class_, .in_count = inputs, .out_count = 1, .shape = shape_, .forward = forward_,  \
-  .host = true
 #define PRODUCT .flops = flops, .scratch_bytes = one_output
-const ls_op_t ls_op_value_range = {ROW("value_range", LS_OP_REDUCTION, 1, range_shape, range_forward)};
-const ls_op_t ls_op_linear_int8 = {ROW("linear_int8", LS_OP_PRODUCT, 3, linear_shape, linear_forward),
-                                   PRODUCT};
-const ls_op_t ls_op_conv2d_int8 = {ROW("conv2d_int8", LS_OP_CONVOLUTION, 3, conv_shape, conv_forward),
-                                   PRODUCT};
+const ls_op_t ls_op_value_range = {LS_OP("value_range", LS_OP_REDUCTION, 1, 1, range_shape, range_forward),
+                                   .host = true};
+const ls_op_t ls_op_linear_int8 = {LS_OP("linear_int8", LS_OP_PRODUCT, 3, 1, linear_shape, linear_forward),
+                                   .host = true, PRODUCT};
+const ls_op_t ls_op_conv2d_int8 = {LS_OP("conv2d_int8", LS_OP_CONVOLUTION, 3, 1, conv_shape, conv_forward),
+                                   .host = true, PRODUCT};
 const ls_op_t ls_op_conv2d_int8_norm = {
-    ROW("conv2d_int8_norm", LS_OP_CONVOLUTION, 6, norm_shape, conv_forward), PRODUCT};
+    LS_OP("conv2d_int8_norm", LS_OP_CONVOLUTION, 6, 1, norm_shape, conv_forward), .host = true, PRODUCT};

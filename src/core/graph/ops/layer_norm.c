@@ -149,39 +149,11 @@ static size_t dgb_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const l
   return (size_t)out[0].dim[0] * 2 * sizeof(double);
 }
 
-const ls_op_t ls_op_layer_norm = {
-    .name = "layer_norm",
-    .class = LS_OP_REDUCTION,
-    .in_count = 3,
-    .out_count = 3,
-    .shape = norm_shape,
-    .forward = norm_forward,
-    .backward = norm_backward,
-    .flops_each = 8,
-    .low_in = 1,
-    .low_out = 1,
-};
+const ls_op_t ls_op_layer_norm = {LS_OP("layer_norm", LS_OP_REDUCTION, 3, 3, norm_shape, norm_forward),
+                                  .backward = norm_backward, .flops_each = 8, .low_in = 1, .low_out = 1};
 
-const ls_op_t ls_op_layer_norm_dx = {
-    .name = "layer_norm_dx",
-    .class = LS_OP_REDUCTION,
-    .in_count = 5,
-    .out_count = 1,
-    .shape = dx_shape,
-    .forward = dx_forward,
-    .flops_each = 8,
-    .low_in = 3,
-    .low_out = 1,
-};
+const ls_op_t ls_op_layer_norm_dx = {LS_OP("layer_norm_dx", LS_OP_REDUCTION, 5, 1, dx_shape, dx_forward),
+                                     .flops_each = 8, .low_in = 3, .low_out = 1};
 
-const ls_op_t ls_op_layer_norm_dgb = {
-    .name = "layer_norm_dgb",
-    .class = LS_OP_REDUCTION,
-    .in_count = 4,
-    .out_count = 2,
-    .shape = dgb_shape,
-    .forward = dgb_forward,
-    .flops_each = 5,
-    .scratch_bytes = dgb_scratch,
-    .low_in = 3,
-};
+const ls_op_t ls_op_layer_norm_dgb = {LS_OP("layer_norm_dgb", LS_OP_REDUCTION, 4, 2, dgb_shape, dgb_forward),
+                                      .flops_each = 5, .scratch_bytes = dgb_scratch, .low_in = 3};

@@ -210,84 +210,40 @@ static size_t dwb_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const l
   return (size_t)in[1].dim[in[1].rank - 1] * sizeof(double);
 }
 
-const ls_op_t ls_op_linear = {
-    .name = "linear",
-    .class = LS_OP_PRODUCT,
-    .in_count = 3,
-    .out_count = 1,
-    .shape = linear_shape,
-    .forward = linear_forward,
-    .backward = linear_backward,
-    .flops = linear_flops,
-    .low_in = 7,
-    .low_out = 1,
-    .low_wants = true,
-};
+const ls_op_t ls_op_linear = {LS_OP("linear", LS_OP_PRODUCT, 3, 1, linear_shape, linear_forward),
+                              .backward = linear_backward,
+                              .flops = linear_flops,
+                              .low_in = 7,
+                              .low_out = 1,
+                              .low_wants = true};
 
 const ls_op_t ls_op_linear_relu = {
-    .name = "linear_relu",
-    .class = LS_OP_PRODUCT,
-    .in_count = 3,
-    .out_count = 1,
-    .shape = linear_shape,
-    .forward = linear_relu_forward,
+    LS_OP("linear_relu", LS_OP_PRODUCT, 3, 1, linear_shape, linear_relu_forward),
     .backward = linear_relu_backward,
     .flops = linear_relu_flops,
     .low_in = 7,
     .low_out = 1,
-    .low_wants = true,
-};
+    .low_wants = true};
 
-const ls_op_t ls_op_linear_dx = {
-    .name = "linear_dx",
-    .class = LS_OP_PRODUCT,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = dx_shape,
-    .forward = dx_forward,
-    .flops = dx_flops,
-    .scratch_bytes = dx_scratch,
-    .low_in = 3,
-    .low_out = 1,
-    .low_wants = true,
-};
+const ls_op_t ls_op_linear_dx = {LS_OP("linear_dx", LS_OP_PRODUCT, 2, 1, dx_shape, dx_forward),
+                                 .flops = dx_flops,
+                                 .scratch_bytes = dx_scratch,
+                                 .low_in = 3,
+                                 .low_out = 1,
+                                 .low_wants = true};
 
 const ls_op_t ls_op_linear_dx_add = {
-    .name = "linear_dx_add",
-    .class = LS_OP_PRODUCT,
-    .in_count = 3,
-    .out_count = 1,
-    .shape = dx_add_shape,
-    .forward = dx_add_forward,
+    LS_OP("linear_dx_add", LS_OP_PRODUCT, 3, 1, dx_add_shape, dx_add_forward),
     .flops = dx_flops,
     .scratch_bytes = dx_scratch,
     .low_in = 7,
     .low_out = 1,
-    .low_wants = true,
-};
+    .low_wants = true};
 
-const ls_op_t ls_op_linear_dwb = {
-    .name = "linear_dwb",
-    .class = LS_OP_PRODUCT,
-    .in_count = 2,
-    .out_count = 2,
-    .shape = dwb_shape,
-    .forward = dwb_forward,
-    .flops = dwb_flops,
-    .scratch_bytes = dwb_scratch,
-    .low_in = 3,
-    .low_wants = true,
-};
+const ls_op_t ls_op_linear_dwb = {LS_OP("linear_dwb", LS_OP_PRODUCT, 2, 2, dwb_shape, dwb_forward),
+                                  .flops = dwb_flops, .scratch_bytes = dwb_scratch, .low_in = 3,
+                                  .low_wants = true};
 
-const ls_op_t ls_op_linear_dw = {
-    .name = "linear_dw",
-    .class = LS_OP_PRODUCT,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = dw_shape,
-    .forward = dwb_forward,
-    .flops = dw_flops,
-    .scratch_bytes = dwb_scratch,
-    .low_in = 3,
-    .low_wants = true,
-};
+const ls_op_t ls_op_linear_dw = {LS_OP("linear_dw", LS_OP_PRODUCT, 2, 1, dw_shape, dwb_forward),
+                                 .flops = dw_flops, .scratch_bytes = dwb_scratch, .low_in = 3,
+                                 .low_wants = true};

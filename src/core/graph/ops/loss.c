@@ -126,18 +126,8 @@ static ls_status_t positions_forward(ls_stream_t *stream, const ls_kernel_args_t
   return LS_OK;
 }
 
-const ls_op_t ls_op_softmax_xent = {
-    .name = "softmax_xent",
-    .class = LS_OP_REDUCTION,
-    .in_count = 3,
-    .out_count = 3,
-    .shape = xent_shape,
-    .forward = xent_forward,
-    .backward = xent_backward,
-    .flops_each = 8,
-    .low_in = 1,
-    .low_out = 4,
-};
+const ls_op_t ls_op_softmax_xent = {LS_OP("softmax_xent", LS_OP_REDUCTION, 3, 3, xent_shape, xent_forward),
+                                    .backward = xent_backward, .flops_each = 8, .low_in = 1, .low_out = 4};
 
 const ls_op_t ls_op_softmax_xent_dx = {
     .name = "softmax_xent_dx",
@@ -153,11 +143,4 @@ const ls_op_t ls_op_softmax_xent_dx = {
 };
 
 const ls_op_t ls_op_position_weights = {
-    .name = "position_weights",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 2,
-    .out_count = 2,
-    .shape = positions_shape,
-    .forward = positions_forward,
-    .flops_each = 1,
-};
+    LS_OP("position_weights", LS_OP_ELEMENTWISE, 2, 2, positions_shape, positions_forward), .flops_each = 1};

@@ -18,11 +18,4 @@ static ls_status_t scale_forward(ls_stream_t *stream, const ls_kernel_args_t *ar
   return LS_OK;
 }
 
-const ls_op_t ls_op_loss_scale = {
-    .name = "loss_scale",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = scale_shape,
-    .forward = scale_forward,
-};
+const ls_op_t ls_op_loss_scale = {LS_OP("loss_scale", LS_OP_ELEMENTWISE, 1, 1, scale_shape, scale_forward)};

@@ -121,17 +121,11 @@ static ls_status_t values_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-#define METRIC_ROW(op, name_, rule, forward_, each)                                                          \
-  const ls_op_t op = {                                                                                       \
-      .name = name_,                                                                                         \
-      .class = LS_OP_REDUCTION,                                                                              \
-      .in_count = 3,                                                                                         \
-      .out_count = 1,                                                                                        \
-      .shape = rule,                                                                                         \
-      .forward = forward_,                                                                                   \
-      .flops_each = each,                                                                                    \
-  };
-METRIC_ROW(ls_op_top_hits, "top_hits", hits_shape, hits_forward, 2)
-METRIC_ROW(ls_op_class_counts, "class_counts", classes_shape, classes_forward, 1)
-METRIC_ROW(ls_op_label_counts, "label_counts", labels_shape, labels_forward, 3)
-METRIC_ROW(ls_op_value_sums, "value_sums", values_shape, values_forward, 6)
+const ls_op_t ls_op_top_hits = {LS_OP("top_hits", LS_OP_REDUCTION, 3, 1, hits_shape, hits_forward),
+                                .flops_each = 2};
+const ls_op_t ls_op_class_counts = {
+    LS_OP("class_counts", LS_OP_REDUCTION, 3, 1, classes_shape, classes_forward), .flops_each = 1};
+const ls_op_t ls_op_label_counts = {
+    LS_OP("label_counts", LS_OP_REDUCTION, 3, 1, labels_shape, labels_forward), .flops_each = 3};
+const ls_op_t ls_op_value_sums = {LS_OP("value_sums", LS_OP_REDUCTION, 3, 1, values_shape, values_forward),
+                                  .flops_each = 6};

@@ -45,13 +45,5 @@ static ls_status_t normalize_forward(ls_stream_t *stream, const ls_kernel_args_t
 }
 
 const ls_op_t ls_op_normalize = {
-    .name = "normalize",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = normalize_shape,
-    .forward = normalize_forward,
-    .flops_each = 2,
-    .low_out = 1,
-    .low_wants = true,
-};
+    LS_OP("normalize", LS_OP_ELEMENTWISE, 2, 1, normalize_shape, normalize_forward), .flops_each = 2,
+    .low_out = 1, .low_wants = true};

@@ -179,13 +179,20 @@ static ls_status_t pool_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *
   return LS_OK;
 }
 
-#define ROW(name_, ins, rule, forward_)                                                                      \
-  .name = name_, .class = LS_OP_ELEMENTWISE, .in_count = ins, .out_count = 1, .shape = rule,                 \
-  .forward = forward_, .flops_each = 1
-const ls_op_t ls_op_lengths = {ROW("lengths", 1, lengths_shape, lengths_forward)};
-const ls_op_t ls_op_segments = {ROW("segments", 1, segments_shape, segments_forward)};
-const ls_op_t ls_op_mask_targets = {ROW("mask_targets", 2, mask_shape, mask_forward)};
-const ls_op_t ls_op_mask_places = {ROW("mask_places", 2, places_shape, places_forward),
-                                   .backward = places_backward, .inplace = 1, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_pool_valid = {ROW("pool_valid", 2, pool_shape, pool_forward), .backward = pool_backward};
-const ls_op_t ls_op_pool_valid_dx = {ROW("pool_valid_dx", 2, pool_dx_shape, pool_dx_forward)};
+const ls_op_t ls_op_lengths = {LS_OP("lengths", LS_OP_ELEMENTWISE, 1, 1, lengths_shape, lengths_forward),
+                               .flops_each = 1};
+const ls_op_t ls_op_segments = {LS_OP("segments", LS_OP_ELEMENTWISE, 1, 1, segments_shape, segments_forward),
+                                .flops_each = 1};
+const ls_op_t ls_op_mask_targets = {LS_OP("mask_targets", LS_OP_ELEMENTWISE, 2, 1, mask_shape, mask_forward),
+                                    .flops_each = 1};
+const ls_op_t ls_op_mask_places = {
+    LS_OP("mask_places", LS_OP_ELEMENTWISE, 2, 1, places_shape, places_forward),
+    .flops_each = 1,
+    .backward = places_backward,
+    .inplace = 1,
+    .low_in = 1,
+    .low_out = 1};
+const ls_op_t ls_op_pool_valid = {LS_OP("pool_valid", LS_OP_ELEMENTWISE, 2, 1, pool_shape, pool_forward),
+                                  .flops_each = 1, .backward = pool_backward};
+const ls_op_t ls_op_pool_valid_dx = {
+    LS_OP("pool_valid_dx", LS_OP_ELEMENTWISE, 2, 1, pool_dx_shape, pool_dx_forward), .flops_each = 1};

@@ -281,38 +281,22 @@ static ls_status_t take_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   return graph->status;
 }
 
-#define ROW(op, class_, shape_, forward_)                                                                    \
-  .name = op, .class = class_, .in_count = 1, .out_count = 1, .shape = shape_, .forward = forward_
-
-const ls_op_t ls_op_max_pool = {.name = "max_pool",
-                                .class = LS_OP_REDUCTION,
-                                .in_count = 1,
-                                .out_count = 2,
-                                .shape = max_shape,
-                                .forward = max_forward,
-                                .backward = max_backward,
-                                .flops = window_flops,
-                                .low_in = 1,
-                                .low_out = 1};
-const ls_op_t ls_op_max_pool_dx = {.name = "max_pool_dx",
-                                   .class = LS_OP_REDUCTION,
-                                   .in_count = 2,
-                                   .out_count = 1,
-                                   .shape = max_dx_shape,
-                                   .forward = max_dx_forward,
-                                   .flops_each = 1,
-                                   .low_in = 1,
-                                   .low_out = 1};
-const ls_op_t ls_op_avg_pool = {ROW("avg_pool", LS_OP_REDUCTION, avg_shape, avg_forward),
-                                .backward = avg_backward, .flops = window_flops, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_avg_pool_dx = {ROW("avg_pool_dx", LS_OP_REDUCTION, avg_dx_shape, avg_dx_forward),
+const ls_op_t ls_op_max_pool = {LS_OP("max_pool", LS_OP_REDUCTION, 1, 2, max_shape, max_forward),
+                                .backward = max_backward, .flops = window_flops, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_max_pool_dx = {LS_OP("max_pool_dx", LS_OP_REDUCTION, 2, 1, max_dx_shape, max_dx_forward),
                                    .flops_each = 1, .low_in = 1, .low_out = 1};
-const ls_op_t ls_op_mean_positions = {ROW("mean_positions", LS_OP_REDUCTION, mean_shape, mean_forward),
-                                      .backward = mean_backward, .flops_each = 1, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_avg_pool = {LS_OP("avg_pool", LS_OP_REDUCTION, 1, 1, avg_shape, avg_forward),
+                                .backward = avg_backward, .flops = window_flops, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_avg_pool_dx = {LS_OP("avg_pool_dx", LS_OP_REDUCTION, 1, 1, avg_dx_shape, avg_dx_forward),
+                                   .flops_each = 1, .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_mean_positions = {
+    LS_OP("mean_positions", LS_OP_REDUCTION, 1, 1, mean_shape, mean_forward), .backward = mean_backward,
+    .flops_each = 1, .low_in = 1, .low_out = 1};
 const ls_op_t ls_op_mean_positions_dx = {
-    ROW("mean_positions_dx", LS_OP_ELEMENTWISE, mean_dx_shape, mean_dx_forward), .flops_each = 1, .low_in = 1,
-    .low_out = 1};
-const ls_op_t ls_op_take_position = {ROW("take_position", LS_OP_GATHER, take_shape, take_forward),
+    LS_OP("mean_positions_dx", LS_OP_ELEMENTWISE, 1, 1, mean_dx_shape, mean_dx_forward), .flops_each = 1,
+    .low_in = 1, .low_out = 1};
+const ls_op_t ls_op_take_position = {LS_OP("take_position", LS_OP_GATHER, 1, 1, take_shape, take_forward),
                                      .backward = take_backward, .low_in = 1, .low_out = 1};
 const ls_op_t ls_op_take_position_dx = {
-    ROW("take_position_dx", LS_OP_ELEMENTWISE, take_dx_shape, take_dx_forward), .low_in = 1, .low_out = 1};
+    LS_OP("take_position_dx", LS_OP_ELEMENTWISE, 1, 1, take_dx_shape, take_dx_forward), .low_in = 1,
+    .low_out = 1};

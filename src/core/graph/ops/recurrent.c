@@ -90,13 +90,5 @@ static ls_status_t shift_backward(ls_graph_t *graph, const ls_graph_node_t *node
 }
 
 const ls_op_t ls_op_shift_positions = {
-    .name = "shift_positions",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = shift_shape,
-    .forward = shift_forward,
-    .backward = shift_backward,
-    .low_in = 1,
-    .low_out = 1,
-};
+    LS_OP("shift_positions", LS_OP_ELEMENTWISE, 1, 1, shift_shape, shift_forward), .backward = shift_backward,
+    .low_in = 1, .low_out = 1};

@@ -84,16 +84,8 @@ static int64_t reduce_dx_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, co
   return (int64_t)ls_shape_bytes(&in[0]) + (int64_t)ls_shape_bytes(&out[0]);
 }
 
-const ls_op_t ls_op_reduce = {
-    .name = "reduce",
-    .class = LS_OP_REDUCTION,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = reduce_shape,
-    .forward = reduce_forward,
-    .backward = reduce_backward,
-    .flops_each = 1,
-};
+const ls_op_t ls_op_reduce = {LS_OP("reduce", LS_OP_REDUCTION, 1, 1, reduce_shape, reduce_forward),
+                              .backward = reduce_backward, .flops_each = 1};
 
 const ls_op_t ls_op_reduce_dx = {
     .name = "reduce_dx",

@@ -103,52 +103,17 @@ static ls_status_t back_drop_forward(ls_stream_t *stream, const ls_kernel_args_t
   return status ? status : ls_op_dropout.forward(stream, &drop);
 }
 
-const ls_op_t ls_op_residual_norm = {
-    .name = "residual_norm",
-    .class = LS_OP_REDUCTION,
-    .in_count = 5,
-    .out_count = 4,
-    .shape = norm_shape,
-    .forward = norm_forward,
-    .flops_each = 10,
-    .low_in = 3,
-    .low_out = 3,
-};
+const ls_op_t ls_op_residual_norm = {LS_OP("residual_norm", LS_OP_REDUCTION, 5, 4, norm_shape, norm_forward),
+                                     .flops_each = 10, .low_in = 3, .low_out = 3};
 
 const ls_op_t ls_op_layer_norm_dx_add = {
-    .name = "layer_norm_dx_add",
-    .class = LS_OP_REDUCTION,
-    .in_count = 6,
-    .out_count = 1,
-    .shape = dx_shape,
-    .forward = dx_forward,
-    .flops_each = 9,
-    .low_in = 35,
-    .low_out = 1,
-};
+    LS_OP("layer_norm_dx_add", LS_OP_REDUCTION, 6, 1, dx_shape, dx_forward), .flops_each = 9, .low_in = 35,
+    .low_out = 1};
 
 const ls_op_t ls_op_layer_norm_back = {
-    .name = "layer_norm_back",
-    .class = LS_OP_REDUCTION,
-    .in_count = 7,
-    .out_count = 3,
-    .shape = back_shape,
-    .forward = back_forward,
-    .flops_each = 12,
-    .scratch_bytes = back_scratch,
-    .low_in = 35,
-    .low_out = 1,
-};
+    LS_OP("layer_norm_back", LS_OP_REDUCTION, 7, 3, back_shape, back_forward), .flops_each = 12,
+    .scratch_bytes = back_scratch, .low_in = 35, .low_out = 1};
 
 const ls_op_t ls_op_layer_norm_back_drop = {
-    .name = "layer_norm_back_drop",
-    .class = LS_OP_REDUCTION,
-    .in_count = 7,
-    .out_count = 4,
-    .shape = back_drop_shape,
-    .forward = back_drop_forward,
-    .flops_each = 13,
-    .scratch_bytes = back_scratch,
-    .low_in = 35,
-    .low_out = 3,
-};
+    LS_OP("layer_norm_back_drop", LS_OP_REDUCTION, 7, 4, back_drop_shape, back_drop_forward),
+    .flops_each = 13, .scratch_bytes = back_scratch, .low_in = 35, .low_out = 3};

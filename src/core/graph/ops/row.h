@@ -4,6 +4,11 @@
 
 #include "graph/op.h"
 
+/* The members that every row has; the others follow by name. */
+#define LS_OP(name_, class_, ins, outs, shape_, forward_)                                                    \
+  .name = (name_), .class = (class_), .in_count = (ins), .out_count = (outs), .shape = (shape_),             \
+  .forward = (forward_)
+
 static inline const float *ls_in_f32(const ls_kernel_args_t *args, int i) {
   return args->in[i].data;
 }

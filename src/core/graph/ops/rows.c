@@ -35,13 +35,5 @@ static ls_status_t resize_backward(ls_graph_t *graph, const ls_graph_node_t *nod
 }
 
 const ls_op_t ls_op_resize_rows = {
-    .name = "resize_rows",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = resize_shape,
-    .forward = resize_forward,
-    .backward = resize_backward,
-    .low_in = 1,
-    .low_out = 1,
-};
+    LS_OP("resize_rows", LS_OP_ELEMENTWISE, 1, 1, resize_shape, resize_forward), .backward = resize_backward,
+    .low_in = 1, .low_out = 1};

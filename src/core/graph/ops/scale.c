@@ -62,27 +62,13 @@ static ls_status_t ds_forward(ls_stream_t *stream, const ls_kernel_args_t *args)
 }
 
 const ls_op_t ls_op_scale_channels = {
-    .name = "scale_channels",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = scale_shape,
-    .forward = scale_forward,
+    LS_OP("scale_channels", LS_OP_ELEMENTWISE, 2, 1, scale_shape, scale_forward),
     .backward = scale_backward,
     .flops_each = 1,
     .inplace = 1,
     .low_in = 3,
-    .low_out = 1,
-};
+    .low_out = 1};
 
 const ls_op_t ls_op_scale_channels_ds = {
-    .name = "scale_channels_ds",
-    .class = LS_OP_REDUCTION,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = ds_shape,
-    .forward = ds_forward,
-    .flops_each = 2,
-    .low_in = 3,
-    .low_out = 1,
-};
+    LS_OP("scale_channels_ds", LS_OP_REDUCTION, 2, 1, ds_shape, ds_forward), .flops_each = 2, .low_in = 3,
+    .low_out = 1};

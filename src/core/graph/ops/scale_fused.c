@@ -22,13 +22,5 @@ static ls_status_t forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return LS_OK;
 }
 
-const ls_op_t ls_op_scale_add_mean = {.name = "scale_add_mean",
-                                      .class = LS_OP_ELEMENTWISE,
-                                      .in_count = 3,
-                                      .out_count = 1,
-                                      .shape = shape,
-                                      .forward = forward,
-                                      .flops_each = 3,
-                                      .inplace = 1,
-                                      .low_in = 7,
-                                      .low_out = 1};
+const ls_op_t ls_op_scale_add_mean = {LS_OP("scale_add_mean", LS_OP_ELEMENTWISE, 3, 1, shape, forward),
+                                      .flops_each = 3, .inplace = 1, .low_in = 7, .low_out = 1};

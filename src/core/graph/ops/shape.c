@@ -138,76 +138,32 @@ static int64_t no_bytes(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_
   return 0;
 }
 
-const ls_op_t ls_op_add = {
-    .name = "add",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = add_shape,
-    .forward = add_forward,
-    .backward = add_backward,
-    .flops_each = 1,
-    .inplace = 3,
-    .low_in = 3,
-    .low_out = 1,
-};
+const ls_op_t ls_op_add = {LS_OP("add", LS_OP_ELEMENTWISE, 2, 1, add_shape, add_forward),
+                           .backward = add_backward,
+                           .flops_each = 1,
+                           .inplace = 3,
+                           .low_in = 3,
+                           .low_out = 1};
 
-const ls_op_t ls_op_mul = {
-    .name = "mul",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = mul_shape,
-    .forward = mul_forward,
-    .backward = mul_backward,
-    .flops_each = 1,
-    .inplace = 3,
-    .low_in = 3,
-    .low_out = 1,
-};
+const ls_op_t ls_op_mul = {LS_OP("mul", LS_OP_ELEMENTWISE, 2, 1, mul_shape, mul_forward),
+                           .backward = mul_backward,
+                           .flops_each = 1,
+                           .inplace = 3,
+                           .low_in = 3,
+                           .low_out = 1};
 
-const ls_op_t ls_op_reshape = {
-    .name = "reshape",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = reshape_shape,
-    .forward = copy_forward,
-    .backward = reshape_backward,
-    .bytes = no_bytes,
-    .view = true,
-    .low_in = 1,
-    .low_out = 1,
-};
+const ls_op_t ls_op_reshape = {LS_OP("reshape", LS_OP_ELEMENTWISE, 1, 1, reshape_shape, copy_forward),
+                               .backward = reshape_backward,
+                               .bytes = no_bytes,
+                               .view = true,
+                               .low_in = 1,
+                               .low_out = 1};
 
-const ls_op_t ls_op_fill = {
-    .name = "fill",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 0,
-    .out_count = 1,
-    .shape = fill_shape,
-    .forward = fill_forward,
-};
+const ls_op_t ls_op_fill = {LS_OP("fill", LS_OP_ELEMENTWISE, 0, 1, fill_shape, fill_forward)};
 
 const ls_op_t ls_op_accumulate = {
-    .name = "accumulate",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = same_shape,
-    .forward = accumulate_forward,
-    .flops_each = 1,
-    .inout = 1,
-};
+    LS_OP("accumulate", LS_OP_ELEMENTWISE, 1, 1, same_shape, accumulate_forward), .flops_each = 1,
+    .inout = 1};
 
-const ls_op_t ls_op_copy = {
-    .name = "copy",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = same_shape,
-    .forward = copy_forward,
-    .backward = copy_backward,
-    .low_in = 1,
-    .low_out = 1,
-};
+const ls_op_t ls_op_copy = {LS_OP("copy", LS_OP_ELEMENTWISE, 1, 1, same_shape, copy_forward),
+                            .backward = copy_backward, .low_in = 1, .low_out = 1};

@@ -43,12 +43,5 @@ static int64_t tree_sum_flops(const ls_attrs_t *attrs, const ls_shape_t *in, con
   return (in[0].dim[0] - 1) * ls_shape_count(&out[0]);
 }
 
-const ls_op_t ls_op_tree_sum = {
-    .name = "tree_sum",
-    .class = LS_OP_REDUCTION,
-    .in_count = 1,
-    .out_count = 1,
-    .shape = tree_sum_shape,
-    .forward = tree_sum_forward,
-    .flops = tree_sum_flops,
-};
+const ls_op_t ls_op_tree_sum = {LS_OP("tree_sum", LS_OP_REDUCTION, 1, 1, tree_sum_shape, tree_sum_forward),
+                                .flops = tree_sum_flops};

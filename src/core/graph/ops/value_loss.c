@@ -58,13 +58,7 @@ static ls_status_t values_backward(ls_graph_t *graph, const ls_graph_node_t *nod
     return LS_OK;                                                                                            \
   }                                                                                                          \
   const ls_op_t ls_op_##loss##_dx = {                                                                        \
-      .name = name_dx,                                                                                       \
-      .class = LS_OP_ELEMENTWISE,                                                                            \
-      .in_count = 4,                                                                                         \
-      .out_count = 1,                                                                                        \
-      .shape = loss##_dx_shape,                                                                              \
-      .forward = loss##_dx_forward,                                                                          \
-      .flops_each = 2,                                                                                       \
+      LS_OP(name_dx, LS_OP_ELEMENTWISE, 4, 1, loss##_dx_shape, loss##_dx_forward), .flops_each = 2,          \
       .inplace = 2, /* over the prediction */                                                                \
   };
 
@@ -99,16 +93,8 @@ static ls_status_t values_backward(ls_graph_t *graph, const ls_graph_node_t *nod
                                      ls_tensor_id_t *grad_in) {                                              \
     return values_backward(graph, node, &ls_op_##loss##_dx, node->in[0], grad_out, wanted, grad_in);         \
   }                                                                                                          \
-  const ls_op_t ls_op_##loss = {                                                                             \
-      .name = name_,                                                                                         \
-      .class = LS_OP_REDUCTION,                                                                              \
-      .in_count = 3,                                                                                         \
-      .out_count = 2,                                                                                        \
-      .shape = loss##_shape,                                                                                 \
-      .forward = loss##_forward,                                                                             \
-      .backward = loss##_backward,                                                                           \
-      .flops_each = 3,                                                                                       \
-  };
+  const ls_op_t ls_op_##loss = {LS_OP(name_, LS_OP_REDUCTION, 3, 2, loss##_shape, loss##_forward),           \
+                                .backward = loss##_backward, .flops_each = 3};
 
 SLOPE_ROW(mse, 2.0f, d, "mse_dx")
 SLOPE_ROW(l1, 1.0f, d > 0 ? 1 : d < 0 ? -1 : d, "l1_dx")
@@ -153,13 +139,5 @@ static ls_status_t bce_backward(ls_graph_t *graph, const ls_graph_node_t *node,
   return values_backward(graph, node, &ls_op_bce_dx, node->out[2], grad_out, wanted, grad_in);
 }
 
-const ls_op_t ls_op_bce = {
-    .name = "bce",
-    .class = LS_OP_REDUCTION,
-    .in_count = 3,
-    .out_count = 3,
-    .shape = bce_shape,
-    .forward = bce_forward,
-    .backward = bce_backward,
-    .flops_each = 16,
-};
+const ls_op_t ls_op_bce = {LS_OP("bce", LS_OP_REDUCTION, 3, 3, bce_shape, bce_forward),
+                           .backward = bce_backward, .flops_each = 16};

@@ -34,22 +34,8 @@ static ls_status_t differ_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-const ls_op_t ls_op_turn_words = {
-    .name = "turn_words",
-    .class = LS_OP_ELEMENTWISE,
-    .in_count = 0,
-    .out_count = 2,
-    .shape = turn_shape,
-    .forward = turn_forward,
-    .inout = 3,
-};
+const ls_op_t ls_op_turn_words = {LS_OP("turn_words", LS_OP_ELEMENTWISE, 0, 2, turn_shape, turn_forward),
+                                  .inout = 3};
 
 const ls_op_t ls_op_differing_words = {
-    .name = "differing_words",
-    .class = LS_OP_REDUCTION,
-    .in_count = 2,
-    .out_count = 1,
-    .shape = differ_shape,
-    .forward = differ_forward,
-    .inout = 1,
-};
+    LS_OP("differing_words", LS_OP_REDUCTION, 2, 1, differ_shape, differ_forward), .inout = 1};
