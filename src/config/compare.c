@@ -245,9 +245,13 @@ static bool is_path(const json_t *value) {
   return text && text[0] == '/';
 }
 
+/* The place that all ranks write to. Others may have another name on another host. */
+static const char shared_path[] = ".train.checkpoint.dir";
+
 /* The path of the first value that differs, "" = none; both sides then have it, or one. */
 static void find_difference(json_t *a, json_t *b, const char *path, char found[256], json_t *value[2]) {
-  if (found[0] || may_differ(path) || (a && b && same_value(a, b)) || (is_path(a) && is_path(b))) return;
+  if (found[0] || may_differ(path) || (a && b && same_value(a, b))) return;
+  if (is_path(a) && is_path(b) && strcmp(path, shared_path) != 0) return;
   json_t *both = json_is_object(a) && json_is_object(b) ? json_copy(a) : NULL;
   if (!both) {
     snprintf(found, 256, "%s", path + 1);
@@ -292,11 +296,11 @@ ls_status_t ls_config_compare_ranks(ls_ctx_t *ctx, ls_comm_t *comm, const ls_con
   if (found[0]) {
     ls_arena_t arena;
     ls_arena_init(&arena, ctx);
-    status = ls_fail(
-        ctx, LS_ERR_CONFIG,
-        "rank %d was started with %s: %s, rank 0 with %s: start all ranks with the same configuration "
-        "and flags",
-        comm->rank, found, value_text(&arena, value[0]), value_text(&arena, value[1]));
+    status =
+        ls_fail(ctx, LS_ERR_CONFIG,
+                "rank %d was started with %s: %s, rank 0 with %s: start all ranks with the same program, "
+                "configuration and flags",
+                comm->rank, found, value_text(&arena, value[0]), value_text(&arena, value[1]));
     ls_arena_release(&arena);
   }
   ls_free(text);

@@ -48,6 +48,22 @@ chmod +x "$work/differs"
 says 3 $launcher -np 3 "$work/differs" "$program" "$work/c.yaml --set train.precision=tf32" "$work/c.yaml"
 said 1 'rank 1: .*train.precision'
 said 1 'rank 1 has failed'
+# another_directory_on_a_rank: rank 1 would have saved beside the others
+# shellcheck disable=SC2086
+says 3 $launcher -np 3 "$work/differs" "$program" "$work/c.yaml --set train.checkpoint.dir=$work/other" "$work/c.yaml --set train.checkpoint.dir=$work/run"
+said 1 'rank 1: .*train.checkpoint.dir: .*/other, rank 0 with .*/run: '
+# another_build_on_a_rank: a program that differs in its build id alone
+if objcopy --dump-section .note.gnu.build-id="$work/note" "$program" "$work/program" 2>/dev/null; then
+  { head -c 32 "$work/note" && printf 'abcd'; } >"$work/other_note"
+  objcopy --update-section .note.gnu.build-id="$work/other_note" "$work/program" "$work/other_program"
+  sed 's/^exec "$1"/[ "$OMPI_COMM_WORLD_RANK" != 1 ] || set -- "${1%\/*}\/other_program" "$2" "$3"\n&/' "$work/differs" >"$work/builds"
+  chmod +x "$work/builds"
+  # shellcheck disable=SC2086
+  says 3 $launcher -np 3 "$work/builds" "$work/program" "$work/c.yaml" "$work/c.yaml"
+  said 1 "rank 1: .*with the program's build: [0-9a-f]*61626364, rank 0 with [0-9a-f]*: start all ranks with the same program"
+else
+  echo "not run: another build (needs objcopy and a build id)"
+fi
 # The first rank of a node reads for all: what it says stands alone.
 # shellcheck disable=SC2086
 says 4 $launcher -np 3 "$program" train "$work/c.yaml" --quiet --set data.path="$work/bad.csv"

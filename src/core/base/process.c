@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <link.h>
 #include <malloc.h>
 #include <pwd.h>
 #include <signal.h>
@@ -75,6 +76,44 @@ bool ls_process_program(char path[PATH_MAX]) {
   if (len < 0) return false;
   path[len] = '\0';
   return true;
+}
+
+/* The notes of one segment: {size of the name, size of the text, kind, name, text}, each padded to four bytes. */
+static void take_build(const char *at, size_t bytes, char id[LS_PROCESS_BUILD_BYTES]) {
+  const char *end = at + bytes;
+  ElfW(Nhdr) note;
+  while (at + sizeof note <= end) {
+    memcpy(&note, at, sizeof note);
+    const char *name = at + sizeof note, *text = name + ((note.n_namesz + 3) & ~3u);
+    at = text + ((note.n_descsz + 3) & ~3u);
+    if (at > end || note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || memcmp(name, "GNU", 4) != 0)
+      continue;
+    for (size_t i = 0; i < note.n_descsz && 2 * i + 2 < LS_PROCESS_BUILD_BYTES; i++)
+      snprintf(id + 2 * i, 3, "%02x", (unsigned char)text[i]);
+    return;
+  }
+}
+
+/* Of the object that has this function. */
+static int look_for_build(struct dl_phdr_info *object, size_t size, void *id) {
+  const uintptr_t own = (uintptr_t)look_for_build;
+  bool here = false;
+  (void)size;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+    const uintptr_t from = object->dlpi_addr + p->p_vaddr;
+    here |= p->p_type == PT_LOAD && own >= from && own - from < p->p_memsz;
+  }
+  for (int i = 0; here && i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+    if (p->p_type == PT_NOTE) take_build((const char *)(object->dlpi_addr + p->p_vaddr), p->p_memsz, id);
+  }
+  return here;
+}
+
+void ls_process_build(char id[LS_PROCESS_BUILD_BYTES]) {
+  id[0] = '\0';
+  dl_iterate_phdr(look_for_build, id);
 }
 
 int ls_process_watch(pid_t pid) {

@@ -26,6 +26,10 @@ int64_t ls_process_node(int unique);
 /* The program that this process runs. False: errno says why. */
 bool ls_process_program(char path[PATH_MAX]);
 
+/* The build id of the program or library that this code is in, in hexadecimal; "" = the linker gave it none. */
+enum { LS_PROCESS_BUILD_BYTES = 65 };
+void ls_process_build(char id[LS_PROCESS_BUILD_BYTES]);
+
 /* The user's home directory: $HOME, else what the user database says. False: neither knows one. */
 bool ls_process_home(char path[PATH_MAX]);
 

@@ -1,6 +1,8 @@
 /* Creates a trainer, stage by stage, and destroys it in the opposite order. */
 #include "train/making.h"
 
+#include "base/process.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -97,12 +99,15 @@ static ls_status_t check_options(ls_trainer_t *t, ls_making_t *m) {
                  "--init begins a new run, --resume goes on with one: give one of the two");
 }
 
-/* All ranks share these flags, as they share the configuration. */
+/* All ranks share the program and these flags, as they share the configuration. */
 static ls_status_t compare_ranks(ls_trainer_t *t, ls_making_t *m) {
   const ls_trainer_options_t *o = m->options;
   if (t->world->comm->size == 1) return LS_OK;
-  json_t *flags = json_pack("{s:b, s:b, s:b, s:b}", "--resume", o->resume, "--init", o->init != NULL,
-                            "--trace", o->trace, "--allow-data-change", o->allow_data_change);
+  char build[LS_PROCESS_BUILD_BYTES];
+  ls_process_build(build);
+  json_t *flags =
+      json_pack("{s:s, s:b, s:b, s:b, s:b}", "the program's build", build, "--resume", o->resume, "--init",
+                o->init != NULL, "--trace", o->trace, "--allow-data-change", o->allow_data_change);
   return ls_config_compare_ranks(t->ctx, t->world->comm, t->config, flags);
 }
 
