@@ -41,6 +41,12 @@ static int print_version(bool json) {
   return 0;
 }
 
+static int device_answers(void) {
+  const ls_cuda_module_t *module = NULL;
+  const bool loaded = ls_cuda_module_load(NULL, &module) == LS_OK;
+  return loaded && module->backend->device->count(NULL) > 0 ? 0 : ls_status_exit_code(LS_ERR_DEVICE);
+}
+
 static int print_reference(ls_ctx_t *ctx) {
   char *text = ls_config_reference(ctx);
   if (!text) return ls_status_exit_code(LS_ERR_MEMORY);
@@ -93,6 +99,7 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
     return 0;
   }
   if (!strcmp(name, CLI_SHELL_FLAG)) return cli_hosts_exec(ctx, argv + 2);
+  if (!strcmp(name, LS_RETURNS_FLAG)) return device_answers();
   if (!strcmp(name, LS_AGENT_FLAG)) return ls_status_exit_code(ls_agent_run(ctx));
   if (!strcmp(name, "--version")) {
     bool json = argc == 3 && !strcmp(argv[2], "--json");

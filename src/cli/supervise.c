@@ -68,14 +68,9 @@ static void hide_devices(const own_t *own, const ls_places_t *places) {
   size_t used = 0;
   if (own->on_host || places->hosts) return; /* of several hosts a whole one is left out */
   for (int r = 0; places->out_count > 0 && r < ls_places_ranks(places); r++) {
-    int place = ls_places_at(places, r), len = 0;
-    const char *at = own->devices;
-    for (int i = 0; at && i < place; i++)
-      at = (at = strchr(at, ',')) ? at + 1 : NULL;
-    if (own->devices && !at) break; /* there are fewer: the ranks say so */
-    if (at) len = (int)strcspn(at, ",");
-    used += (size_t)(at ? snprintf(list + used, sizeof list - used, "%s%.*s", r ? "," : "", len, at)
-                        : snprintf(list + used, sizeof list - used, "%s%d", r ? "," : "", place));
+    char device[LS_PLACES_DEVICE_BYTES];
+    if (!ls_places_device(own->devices, ls_places_at(places, r), device)) break; /* the ranks say so */
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", r ? "," : "", device);
     if (used >= sizeof list) return;
   }
   if (places->out_count > 0)
@@ -234,6 +229,9 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                           .fits = fits,
                                           .hosts = hosts.count > 0 ? &hosts : NULL,
                                           .whole = hosts.count > 0 && !own.on_host},
+                               .return_s = config->supervise_ranks.return_s,
+                               .has_devices = !own.on_host && hosts.count == 0,
+                               .devices = own.devices,
                                .shared = shared,
                                .remote_shell = cli_hosts_shell(&config->parallel),
                                .here = here,

@@ -455,6 +455,17 @@ static void what_is_left_out_is_tried_again_after_healthy_steps(void **state) {
   assert_int_equal(ls_places_ranks(&r.places), 3);
 }
 
+/* Places are taken in while the run goes on, and its restarts are those of another world. */
+static void a_return_is_no_failure(void **state) {
+  (void)state;
+  ls_restarts_t r = {.restarts = 3, .any = true, .last = killed(500), .places = {.all = 3, .least = 1}};
+  const ls_fault_t back = {.kind = LS_FAULT_RETURN, .rank = -1};
+  const ls_decision_t d = ls_restarts_decide(&restarts, 0, &r, &(ls_life_t){0, 500, 60}, &back);
+  assert_true(d.again && d.more && d.wait_ns == 0);
+  assert_int_equal(r.restarts, 0);
+  assert_true(ls_restarts_decide(&restarts, 0, &r, &(ls_life_t){500, 500, 60}, &r.last).again);
+}
+
 static const ls_host_t three[] = {{"a", 2}, {"b", 1}, {"c", 1}};
 static const ls_hosts_config_t hosts = {3, three};
 
@@ -567,6 +578,7 @@ int main(void) {
       cmocka_unit_test(a_rank_that_fails_twice_in_a_row_is_left_out),
       cmocka_unit_test(a_rank_without_its_device_is_left_out_at_once),
       cmocka_unit_test(what_is_left_out_is_tried_again_after_healthy_steps),
+      cmocka_unit_test(a_return_is_no_failure),
       cmocka_unit_test(a_lost_host_is_left_out_at_once_with_all_its_ranks),
       cmocka_unit_test(a_rank_of_several_hosts_with_devices_takes_its_host_along),
       cmocka_unit_test(a_rank_is_not_left_out_for_what_another_would_meet_too),

@@ -38,12 +38,17 @@ const ls_section_t ls_supervise_section = {"supervise", rows, LS_COUNT(rows),
                                            "lockstep train --supervise: how long a rank may show no progress "
                                            "before the run is ended and started again."};
 
-static const ls_option_t ranks_rows[] = {LS_OPTION(
-    ls_ranks_config_t, least, .change = LS_CHANGE_IGNORED, .unit = "ranks", .min = 0, .max = 1e6,
-    .initial = "0",
-    .help =
-        "The run goes on with fewer ranks, but never with fewer than these, when the same rank has failed "
-        "twice in a row or cannot open its device, or a host is lost. 0: always with all of them.")};
+static const ls_option_t ranks_rows[] = {
+    LS_OPTION(ls_ranks_config_t, least, .change = LS_CHANGE_IGNORED, .unit = "ranks", .min = 0, .max = 1e6,
+              .initial = "0",
+              .help =
+                  "The run goes on with fewer ranks, but never with fewer than these, when the same rank has "
+                  "failed "
+                  "twice in a row or cannot open its device, or a host is lost. 0: always with all of them."),
+    SECONDS(ls_ranks_config_t, return_s, "60",
+            "A run that has left out a host or a GPU asks for it so often, after restarts.healthy_steps new "
+            "steps. "
+            "If it answers, the run saves and goes on with more ranks. 0: at the next restart alone.")};
 const ls_section_t ls_ranks_section = {"supervise.ranks", ranks_rows, LS_COUNT(ranks_rows),
                                        "lockstep train --supervise: how many ranks the run may lose."};
 

@@ -8,9 +8,9 @@
 enum { USUAL_TIMES = 8, SIGNAL_CODES = 128, SIGNALS_MAX = 64 };
 
 const char *ls_fault_name(ls_fault_kind_t kind) {
-  static const char *const names[] = {"none",       "asked",    "signal", "out of memory", "disk full",
-                                      "not finite", "deadline", "hang",   "launcher",      "host lost",
-                                      "gpu error",  "exit",     "refused"};
+  static const char *const names[] = {"none",       "asked",     "signal", "out of memory", "disk full",
+                                      "not finite", "deadline",  "hang",   "launcher",      "host lost",
+                                      "return",     "gpu error", "exit",   "refused"};
   _Static_assert(LS_COUNT(names) == LS_FAULT_KINDS, "every kind has a name");
   return names[kind];
 }
@@ -283,6 +283,9 @@ void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes
   case LS_FAULT_ASKED:
     add(text, size_bytes, "a signal asked the run to end");
     break;
+  case LS_FAULT_RETURN:
+    add(text, size_bytes, "%s", f->words);
+    break;
   case LS_FAULT_NONE:
     add(text, size_bytes, "the run has reached its end");
     break;
@@ -351,6 +354,14 @@ static bool fit(ls_places_t *p) {
   return enough && ls_places_ranks(p) >= p->least && (!p->fits || p->fits[ls_places_ranks(p)]);
 }
 
+void ls_places_return(ls_places_t *p, const bool *there) {
+  int left = 0;
+  for (int i = 0; i < p->out_count; i++)
+    if (!there[p->out[i]]) p->out[left++] = p->out[i];
+  p->out_count = left;
+  fit(p);
+}
+
 /* `in_a_row`: the failure before was not long ago. */
 static bool leave_out(ls_restarts_t *state, const ls_fault_t *fault, bool in_a_row) {
   ls_places_t less = state->places;
@@ -389,6 +400,12 @@ static bool same_fault(const ls_restarts_config_t *config, const ls_life_t *life
 ls_decision_t ls_restarts_decide(const ls_restarts_config_t *config, int64_t skip_steps, ls_restarts_t *state,
                                  const ls_life_t *life, const ls_fault_t *fault) {
   if (fault->kind == LS_FAULT_NONE || fault->kind == LS_FAULT_ASKED) return (ls_decision_t){.why = ""};
+  if (fault->kind == LS_FAULT_RETURN) { /* the places are the caller's; ranks of another world are others */
+    state->furthest = max(state->furthest, life->last_step);
+    state->restarts = 0;
+    state->any = false;
+    return (ls_decision_t){.again = true, .more = true};
+  }
   if (fault->kind == LS_FAULT_REFUSED) return (ls_decision_t){.why = "starting again cannot cure that"};
   bool same = state->any && same_fault(config, life, &state->last, fault);
   const int64_t before = max(life->first_step, state->furthest);

@@ -17,6 +17,7 @@ typedef enum {
   LS_FAULT_HANG,      /* a rank showed nothing for longer than its phase may take */
   LS_FAULT_LAUNCHER,  /* mpirun or the process that started it was ended, is stopped, or does not end */
   LS_FAULT_HOST,      /* one of several hosts is lost */
+  LS_FAULT_RETURN,    /* none: it was asked to save and end, because a host or device is there again */
   LS_FAULT_GPU,  /* a rank's GPU has reported an error after which it has to be reset; then a rank failed */
   LS_FAULT_EXIT, /* a rank ended with an error, or without having finished */
   LS_FAULT_REFUSED, /* starting again cannot help: configuration, data, checkpoints */

@@ -23,6 +23,8 @@ typedef struct {
   ls_ctx_t *ctx;
   const ls_supervise_t *spec;
   ls_hosts_t *hosts; /* NULL: one */
+  ls_returns_t *returns;
+  bool grows; /* the ranks are asked to end, so that more go on */
   ls_page_t *page;
   ls_rings_t *rings; /* NULL: they could not be made */
   ls_usual_t *usual;
@@ -235,16 +237,24 @@ static void pass_on(life_t *l, int64_t now_ns) {
   const ls_requests_t *q = l->spec->requests;
   if (q->held()) pause_all(l);
   if (!started(l)) return;
-  if (q->asked() && now_ns - l->stop_asked_ns > ask_ns) {
+  if ((q->asked() || l->grows) && now_ns - l->stop_asked_ns > ask_ns) {
     l->stop_asked_ns = now_ns;
-    l->seen.asked = true;
-    ls_ranks_ask(&l->own, q->asked());
+    l->seen.asked = q->asked();
+    ls_ranks_ask(&l->own, q->asked() ? q->asked() : SIGUSR1);
   }
   if (q->forced() && l->forced_ns == 0) {
     l->forced_ns = now_ns;
     if (l->hosts) ls_ranks_signal(&l->own, SIGTERM, false);
   }
   if (l->forced_ns > 0 && (!l->hosts || now_ns - l->forced_ns > grace_ns)) end_all(l);
+}
+
+/* After as many steps as count as healthy: what comes and goes must not take all the run's time. */
+static void look_for_returns(life_t *l, int64_t now_ns) {
+  const ls_life_t *steps = &l->end->steps;
+  const bool healthy =
+      steps->first_step >= 0 && steps->last_step - steps->first_step >= l->spec->restarts->healthy_steps;
+  if (healthy && !l->grows) l->grows = ls_returns_look(l->returns, l->places, now_ns);
 }
 
 /* The ranks are started when all hosts are ready. True: a host is lost, or the start was given up. */
@@ -275,6 +285,7 @@ static bool watch(life_t *l, ls_status_t *status) {
     pass_on(l, now_ns);
     if (l->hosts && look_at_hosts(l, now_ns, status)) return true;
     look_at_page(l, now_ns);
+    look_for_returns(l, now_ns);
     see_ends(l, now_ns);
     take_output(l, STDOUT);
     take_output(l, STDERR);
@@ -345,6 +356,10 @@ static void finish(life_t *l, bool known) {
     if (l->hosts && fault->kind != LS_FAULT_NONE && fault->kind != LS_FAULT_ASKED)
       ls_hosts_lost(l->hosts, fault);
   }
+  if (fault->kind == LS_FAULT_ASKED && l->grows && !l->seen.asked) {
+    fault->kind = LS_FAULT_RETURN;
+    snprintf(fault->words, sizeof fault->words, "%s", ls_returns_words(l->returns));
+  }
   look_at_gpus(l, fault);
   l->end->ended_ns = ls_clock_ns();
   if (l->end->first_step_ns > 0)
@@ -363,15 +378,16 @@ static void release(life_t *l) {
   ls_free(l->poll);
 }
 
-ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *hosts, ls_page_t *page,
-                        bool again, const ls_places_t *places, int64_t past_step, ls_usual_t *usual,
-                        FILE *printed, ls_life_end_t *end) {
+ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *hosts, ls_returns_t *returns,
+                        ls_page_t *page, bool again, const ls_places_t *places, int64_t past_step,
+                        ls_usual_t *usual, FILE *printed, ls_life_end_t *end) {
   const int ranks = ls_page_ranks(page);
   const size_t n = (size_t)ranks;
   *end = (ls_life_end_t){.fault.rank = -1, .steps = {.first_step = -1, .last_step = -1}, .ranks = ranks};
   life_t l = {.ctx = ctx,
               .spec = spec,
               .hosts = hosts,
+              .returns = returns,
               .again = again,
               .places = places,
               .past_step = past_step,
@@ -397,6 +413,7 @@ ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *h
   }
   usual->since_ns = 0;
   end->start_ns = l.begin_ns = ls_clock_ns();
+  ls_returns_begin(returns, l.begin_ns);
   if (status == LS_OK && ls_rings_create(ctx, spec->dir, ranks, &l.rings) != LS_OK)
     l.rings = NULL; /* a warning says so */
   if (status == LS_OK) status = hosts ? ls_hosts_begin(hosts, places, page, l.rings) : start(&l);

@@ -3,6 +3,7 @@
 #define LS_SUPERVISE_LIFE_H
 
 #include "supervise/hosts.h"
+#include "supervise/returns.h"
 
 #include <jansson.h>
 
@@ -19,9 +20,10 @@ typedef struct {
 } ls_life_end_t;
 
 /* Lives it from its start to the end of its last process. `usual` goes on from earlier lives. `printed` receives its
- * stdout. `page` has a line for each rank. `hosts` NULL: this one. LS_ERR_UNSUPPORTED: it could not be started. */
-ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *hosts, ls_page_t *page,
-                        bool again, const ls_places_t *places, int64_t past_step, ls_usual_t *usual,
-                        FILE *printed, ls_life_end_t *end);
+ * stdout. `page` has a line for each rank. `hosts` NULL: this one. `returns` is asked
+ * while the life has fewer ranks than the run. LS_ERR_UNSUPPORTED: it could not be started. */
+ls_status_t ls_life_run(ls_ctx_t *ctx, const ls_supervise_t *spec, ls_hosts_t *hosts, ls_returns_t *returns,
+                        ls_page_t *page, bool again, const ls_places_t *places, int64_t past_step,
+                        ls_usual_t *usual, FILE *printed, ls_life_end_t *end);
 
 #endif

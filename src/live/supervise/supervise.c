@@ -23,6 +23,7 @@ typedef struct {
   ls_usual_t usual;
   ls_restarts_t restarts;
   ls_hosts_t *hosts; /* NULL: one */
+  ls_returns_t *returns;
   ls_report_t report;
   bool began;
   int64_t fault_ns; /* when the last one was noticed; 0: none yet */
@@ -47,8 +48,12 @@ static void log_decision(run_t *run, const ls_life_end_t *life, const ls_decisio
   else if (decision->fewer)
     snprintf(ranks, sizeof ranks, " on %d of %d ranks, without rank %d", ls_places_ranks(p), p->all,
              p->out[p->out_count - 1]);
-  if (decision->more) snprintf(ranks, sizeof ranks, " on all %d ranks", p->all);
-  if (decision->again)
+  if (decision->more && p->out_count == 0) snprintf(ranks, sizeof ranks, " on all %d ranks", p->all);
+  if (decision->more && p->out_count > 0)
+    snprintf(ranks, sizeof ranks, " on %d of %d ranks", ls_places_ranks(p), p->all);
+  if (life->fault.kind == LS_FAULT_RETURN && decision->again)
+    ls_log(run->ctx, LS_LOG_INFO, "%s. The run goes on%s", text, ranks);
+  else if (decision->again)
     ls_log(run->ctx, LS_LOG_WARN, "%s. Restart %lld of %lld %s%s", text, (long long)run->restarts.restarts,
            (long long)run->spec->restarts->most,
            run->began ? "from the newest good checkpoint" : "from the beginning", ranks);
@@ -77,11 +82,12 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
   if (!printed) return ls_fail(run->ctx, LS_ERR_MEMORY, "out of memory for the run's output");
   ls_status_t status = open_page(run);
   if (status == LS_OK)
-    status = ls_life_run(run->ctx, s, run->hosts, run->page, run->began, &run->restarts.places,
+    status = ls_life_run(run->ctx, s, run->hosts, run->returns, run->page, run->began, &run->restarts.places,
                          run->restarts.past_step, &run->usual, printed, &life);
   fclose(printed);
   if (status == LS_OK) {
     run->began = run->began || s->begun(s->user);
+    if (life.fault.kind == LS_FAULT_RETURN) ls_returns_take(run->returns, &run->restarts.places);
     *decision =
         ls_restarts_decide(s->restarts, s->config->skip_steps, &run->restarts, &life.steps, &life.fault);
     if (s->requests->asked() && decision->again)
@@ -95,7 +101,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
     if (run->fault_ns > 0 && life.first_step_ns > 0)
       ls_log(run->ctx, LS_LOG_INFO, "first new step %.2f s after the failure was noticed",
              (double)(life.first_step_ns - run->fault_ns) * 1e-9);
-    run->fault_ns = life.fault.noticed_ns;
+    run->fault_ns = life.fault.kind == LS_FAULT_RETURN ? 0 : life.fault.noticed_ns;
     ls_report_life(&run->report, &life, decision, &run->restarts);
     json_decref(life.evidence);
     log_decision(run, &life, decision);
@@ -137,6 +143,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   ls_status_t status = lock_dir(ctx, spec->dir, &lock);
   if (status == LS_OK) status = open_page(&run);
   if (status == LS_OK && spec->places.hosts) status = ls_hosts_open(ctx, spec, &run.hosts);
+  if (status == LS_OK) status = ls_returns_open(ctx, spec, &run.returns);
   while (status == LS_OK && decision.again) {
     status = live(&run, &decision, &code);
     if (status == LS_OK && decision.again) {
@@ -152,6 +159,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   code = exit_code(spec, code);
   if (run.page) ls_report_write(ctx, &run.report, result, code);
   ls_hosts_close(run.hosts);
+  ls_returns_close(run.returns);
   ls_page_close(run.page);
   if (lock >= 0) ls_rings_remove(spec->dir); /* who has no supervisor writes no rings */
   if (lock >= 0) close(lock);

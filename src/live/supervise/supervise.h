@@ -21,7 +21,8 @@ typedef struct {
   double backoff_s, backoff_most_s, least_life_s;
 } ls_restarts_config_t;
 typedef struct {
-  int64_t least; /* 0: all of them */
+  int64_t least;   /* 0: all of them */
+  double return_s; /* 0: what was left out comes back at a restart alone */
 } ls_ranks_config_t;
 extern const ls_section_t ls_supervise_section, ls_restarts_section, ls_ranks_section;
 
@@ -64,6 +65,13 @@ typedef struct {
 } ls_places_t;
 int ls_places_ranks(const ls_places_t *places);
 int ls_places_at(const ls_places_t *places, int rank); /* the place of this rank of a life */
+/* Takes in those of the places left out for which there[place], down to a number of ranks that a life may have. */
+void ls_places_return(ls_places_t *places, const bool *there);
+/* The entry of CUDA_VISIBLE_DEVICES for a place; `devices`: the variable as the user has set it, or NULL. False: it is shorter. */
+enum { LS_PLACES_DEVICE_BYTES = 256 };
+bool ls_places_device(const char *devices, int place, char device[LS_PLACES_DEVICE_BYTES]);
+/* lockstep --device-answers: exit code 0 if the first visible device can be used. */
+#define LS_RETURNS_FLAG "--device-answers"
 
 /* What signals have asked of this process. */
 typedef struct {
@@ -77,8 +85,11 @@ typedef struct {
 typedef struct {
   const ls_supervise_config_t *config;
   const ls_restarts_config_t *restarts;
-  const char *dir;    /* the run's monitor directory */
-  ls_places_t places; /* of the first life */
+  const char *dir;     /* the run's monitor directory */
+  ls_places_t places;  /* of the first life */
+  double return_s;     /* of ls_ranks_config_t */
+  bool has_devices;    /* each place has a device of its own, */
+  const char *devices; /* of this CUDA_VISIBLE_DEVICES; NULL: the user has not set it */
   /* Several hosts: */
   const char *shared;       /* a directory that all of them have to see */
   const char *remote_shell; /* the command that starts another on a host: "ssh" */
