@@ -47,8 +47,9 @@ def strike(run, place, after_s, earlier):
             time.sleep(after_s)
             try:
                 os.kill(found[place], signal.SIGKILL)
-            except ProcessLookupError:
-                return None
+            except ProcessLookupError:  # one of the earlier life, which was ending
+                earlier.update(found)
+                continue
             earlier.update(ranks_of(run))
             return found[place]
         time.sleep(0.0002)
