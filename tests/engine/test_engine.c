@@ -94,7 +94,6 @@ static void hash_of(fixture_t *f, char hex[33]) {
 }
 
 static void steps_to_the_bits_of_a_trainer(void **state) {
-  (void)state;
   static const char *const backends[] = {"ref", "cpu"}, *const resident[] = {"false", "true"};
   for (int b = 0; b < 2; b++)
     for (int r = 0; r < 2; r++) {
@@ -126,7 +125,6 @@ static void steps_to_the_bits_of_a_trainer(void **state) {
 /* A device that runs behind the host has two micro-batches in flight when a step begins: the third one's slot has to be
  * free before the fourth is asked for. */
 static void micro_batches_of_a_device_that_lags(void **state) {
-  (void)state;
   char hex[2][33];
   for (int lag = 0; lag < 2; lag++) {
     fixture_t f;
@@ -141,7 +139,6 @@ static void micro_batches_of_a_device_that_lags(void **state) {
 }
 
 static void members_share_state_and_block(void **state) {
-  (void)state;
   fixture_t f;
   set_up(&f, "ref", "true");
   assert_int_equal(open_engine(&f, 90), LS_OK);
@@ -198,7 +195,6 @@ static bool has_thread(const char *name) {
 
 /* A thread filled them all the same: steps of 1 us waited 5 us for it, and for its wake-ups. */
 static void small_batches_on_a_host_are_filled_in_the_loop(void **state) {
-  (void)state;
   fixture_t f;
   set_up(&f, "cpu", "false");
   assert_int_equal(open_engine(&f, 0), LS_OK);
@@ -215,7 +211,6 @@ static void small_batches_on_a_host_are_filled_in_the_loop(void **state) {
 
 /* Members take turns in a step: no micro-batch's time may be lost, whatever ran before it. */
 static void times_are_sums_over_all_micro_batches(void **state) {
-  (void)state;
   for (int reproducible = 0; reproducible < 2; reproducible++) {
     fixture_t f;
     set_up(&f, "ref", "false");
@@ -259,7 +254,6 @@ static void processors_of(fixture_t *f, ls_comm_t *rank, cpu_set_t *set) {
 
 /* A tiny step of two ranks took 16 us instead of 4: the system had put both on one core. */
 static void ranks_of_a_node_have_processors_of_their_own(void **state) {
-  (void)state;
   fixture_t f;
   cpu_set_t all, mine, other, both;
   ls_comm_t *rank[2];
@@ -289,7 +283,6 @@ static void ranks_of_a_node_have_processors_of_their_own(void **state) {
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
   fixture_t f;
   set_up(&f, "ref", "true");
   ls_ctx_fail_alloc(f.ctx, 0);
@@ -308,13 +301,7 @@ static void every_allocation_may_fail(void **state) {
   tear_down(&f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(steps_to_the_bits_of_a_trainer),
-                                     cmocka_unit_test(micro_batches_of_a_device_that_lags),
-                                     cmocka_unit_test(members_share_state_and_block),
-                                     cmocka_unit_test(small_batches_on_a_host_are_filled_in_the_loop),
-                                     cmocka_unit_test(times_are_sums_over_all_micro_batches),
-                                     cmocka_unit_test(ranks_of_a_node_have_processors_of_their_own),
-                                     cmocka_unit_test(every_allocation_may_fail)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, steps_to_the_bits_of_a_trainer, micro_batches_of_a_device_that_lags,
+      members_share_state_and_block, small_batches_on_a_host_are_filled_in_the_loop,
+      times_are_sums_over_all_micro_batches, ranks_of_a_node_have_processors_of_their_own,
+      every_allocation_may_fail)

@@ -10,7 +10,6 @@ enum { BATCH_MAX = 40, RANKS_MAX = 9 };
 
 /* Ranks take the rows of a micro-batch in their order, so that together they are contiguous. */
 static void each_row_is_in_the_micro_batch_that_one_rank_alone_has(void **state) {
-  (void)state;
   for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
     for (int accumulate = 1; accumulate <= BATCH_MAX + 2; accumulate++)
       for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
@@ -50,7 +49,6 @@ static void each_row_is_in_the_micro_batch_that_one_rank_alone_has(void **state)
 
 /* Counted from the rows of every rank in every micro-batch. */
 static void what_a_cut_costs_is_counted(void **state) {
-  (void)state;
   for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
     for (int ranks = 1; ranks <= RANKS_MAX && ranks <= batch; ranks++) {
       int64_t well = 0;
@@ -78,7 +76,6 @@ static void what_a_cut_costs_is_counted(void **state) {
 }
 
 static void cuts_that_were_thought_to_be_good(void **state) {
-  (void)state;
   static const struct {
     int64_t batch, accumulate;
     int ranks;
@@ -98,7 +95,6 @@ static void cuts_that_were_thought_to_be_good(void **state) {
 
 /* Half the micro-batch, unless some rank would then have none of a row. */
 static void a_rung_of_safety_empties_no_micro_batch(void **state) {
-  (void)state;
   static const struct {
     int64_t batch;
     int accumulate, ranks;
@@ -119,7 +115,6 @@ static void a_rung_of_safety_empties_no_micro_batch(void **state) {
 }
 
 static void one_micro_batch_is_shared_evenly(void **state) {
-  (void)state;
   for (int64_t batch = RANKS_MAX; batch <= BATCH_MAX; batch++)
     for (int ranks = 1; ranks <= RANKS_MAX; ranks++)
       for (int rank = 0; rank < ranks; rank++) {
@@ -135,7 +130,6 @@ static void one_micro_batch_is_shared_evenly(void **state) {
 
 /* Rank after rank has the next contiguous block of whole shards. */
 static void shards_are_contiguous_blocks(void **state) {
-  (void)state;
   for (int64_t batch = 1; batch <= BATCH_MAX; batch++)
     for (int ranks = 1; ranks <= 8; ranks *= 2)
       for (int rank = 0; rank < ranks; rank++) {
@@ -153,7 +147,6 @@ static void shards_are_contiguous_blocks(void **state) {
 
 /* The last bits of a loss depend on the rows of a chunk: train.accumulate is not to move them. */
 static void chunks_of_evaluations_do_not_depend_on_micro_batches(void **state) {
-  (void)state;
   for (int accumulate = 1; accumulate <= 7; accumulate++) {
     const ls_batching_t of = {500, accumulate, 0};
     assert_int_equal(ls_engine_eval_rows(of, 5000, 1), 500);
@@ -164,15 +157,7 @@ static void chunks_of_evaluations_do_not_depend_on_micro_batches(void **state) {
     assert_int_equal(ls_engine_eval_rows((ls_batching_t){500, 1, 4}, 5000, ranks), 125);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_row_is_in_the_micro_batch_that_one_rank_alone_has),
-      cmocka_unit_test(what_a_cut_costs_is_counted),
-      cmocka_unit_test(cuts_that_were_thought_to_be_good),
-      cmocka_unit_test(a_rung_of_safety_empties_no_micro_batch),
-      cmocka_unit_test(one_micro_batch_is_shared_evenly),
-      cmocka_unit_test(shards_are_contiguous_blocks),
-      cmocka_unit_test(chunks_of_evaluations_do_not_depend_on_micro_batches),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, each_row_is_in_the_micro_batch_that_one_rank_alone_has, what_a_cut_costs_is_counted,
+      cuts_that_were_thought_to_be_good, a_rung_of_safety_empties_no_micro_batch,
+      one_micro_batch_is_shared_evenly, shards_are_contiguous_blocks,
+      chunks_of_evaluations_do_not_depend_on_micro_batches)

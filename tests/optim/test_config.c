@@ -136,7 +136,6 @@ static void assert_rate(const ls_rate_config_t *rate, int64_t step, int64_t tota
 }
 
 static void test_constant_with_warmup(void **state) {
-  (void)state;
   ls_rate_config_t rate = {.name = LS_RATE_CONSTANT};
   assert_rate(&rate, 0, 10, 0.5);
   assert_rate(&rate, 9, 10, 0.5);
@@ -147,7 +146,6 @@ static void test_constant_with_warmup(void **state) {
 }
 
 static void test_step(void **state) {
-  (void)state;
   ls_rate_config_t rate = {.name = LS_RATE_STEP, .every_steps = 3, .factor = 0.5};
   double want[] = {0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125};
   for (int step = 0; step < LS_COUNT(want); step++)
@@ -155,7 +153,6 @@ static void test_step(void **state) {
 }
 
 static void test_cosine(void **state) {
-  (void)state;
   ls_rate_config_t rate = {.name = LS_RATE_COSINE, .warmup_steps = 2, .floor = 0.2};
   assert_rate(&rate, 0, 11, 0.25);
   assert_rate(&rate, 1, 11, 0.5);
@@ -168,7 +165,6 @@ static void test_cosine(void **state) {
 }
 
 static void test_cosine_corners(void **state) {
-  (void)state;
   ls_rate_config_t rate = {.name = LS_RATE_COSINE};
   assert_rate(&rate, 0, 1, 0.5); /* a single step is not wasted */
   rate.warmup_steps = 10;        /* nothing but warm-up */
@@ -176,7 +172,6 @@ static void test_cosine_corners(void **state) {
 }
 
 static void test_rule(void **state) {
-  (void)state;
   ls_optim_config_t config = {
       .name = LS_OPTIM_SGD, .momentum = 0, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.25};
   ls_optim_rule_t rule;
@@ -205,14 +200,6 @@ static void test_rule(void **state) {
   }
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-  const struct CMUnitTest tests[] = {
-      TEST(test_defaults),       TEST(test_names),
-      TEST(test_out_of_range),   TEST(test_options_of_another_optimizer_are_refused),
-      TEST(test_groups),         TEST(test_constant_with_warmup),
-      TEST(test_step),           TEST(test_cosine),
-      TEST(test_cosine_corners), TEST(test_rule),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_defaults, test_names, test_out_of_range,
+      test_options_of_another_optimizer_are_refused, test_groups, test_constant_with_warmup, test_step,
+      test_cosine, test_cosine_corners, test_rule)

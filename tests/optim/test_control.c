@@ -27,7 +27,6 @@ static void control_run(control_t *c) {
 }
 
 static void test_good_step(void **state) {
-  (void)state;
   control_t c = control_make(0);
   control_run(&c);
   assert_true(c.ctrl[LS_CTRL_APPLY] == 1);
@@ -45,7 +44,6 @@ static void test_good_step(void **state) {
 }
 
 static void test_clip(void **state) {
-  (void)state;
   struct {
     double clip;
     float scale;
@@ -61,7 +59,6 @@ static void test_clip(void **state) {
 
 /* A comparison like `norm > limit` is false for a NaN: a guard that is written that way lets it through. */
 static void test_nothing_that_is_not_finite_is_applied(void **state) {
-  (void)state;
   float bad[] = {NAN, INFINITY, -INFINITY, -NAN};
   for (int k = 0; k < LS_COUNT(bad); k++)
     for (int where = 0; where < 2; where++)
@@ -79,7 +76,6 @@ static void test_nothing_that_is_not_finite_is_applied(void **state) {
 }
 
 static void test_skips_are_counted_in_all_and_in_a_row(void **state) {
-  (void)state;
   control_t c = control_make(0);
   const char *steps = "gbbgbg"; /* good, bad */
   float skipped[] = {0, 1, 2, 2, 3, 3}, row[] = {0, 1, 2, 0, 1, 0}, applied[] = {1, 1, 1, 2, 2, 3};
@@ -92,7 +88,6 @@ static void test_skips_are_counted_in_all_and_in_a_row(void **state) {
 }
 
 static void test_counter_saturates(void **state) {
-  (void)state;
   control_t c = control_make(0);
   c.counter[0] = 0x1p24f - 1;
   control_run(&c);
@@ -103,7 +98,6 @@ static void test_counter_saturates(void **state) {
 }
 
 static void test_sum_of_squares(void **state) {
-  (void)state;
   enum { COUNT = 100000 };
   static float x[COUNT];
   float partial;
@@ -120,14 +114,5 @@ static void test_sum_of_squares(void **state) {
   assert_true(isinf(partial));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_good_step),
-      cmocka_unit_test(test_clip),
-      cmocka_unit_test(test_nothing_that_is_not_finite_is_applied),
-      cmocka_unit_test(test_skips_are_counted_in_all_and_in_a_row),
-      cmocka_unit_test(test_counter_saturates),
-      cmocka_unit_test(test_sum_of_squares),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_good_step, test_clip, test_nothing_that_is_not_finite_is_applied,
+      test_skips_are_counted_in_all_and_in_a_row, test_counter_saturates, test_sum_of_squares)

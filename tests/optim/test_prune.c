@@ -9,7 +9,6 @@
 static int64_t counts[LS_PRUNE_COUNTS];
 
 static void the_smallest_go(void **state) {
-  (void)state;
   enum { COUNT = 1001 };
   float w[COUNT], mask[COUNT];
   for (int i = 0; i < COUNT; i++)
@@ -22,7 +21,6 @@ static void the_smallest_go(void **state) {
 }
 
 static void of_equals_the_first_go(void **state) {
-  (void)state;
   const float w[] = {2, -1, 1, 0, -0.0f, 1, 3};
   float mask[7];
   const float want[] = {1, 0, 0, 0, 0, 1, 1};
@@ -33,7 +31,6 @@ static void of_equals_the_first_go(void **state) {
 }
 
 static void grows_to_the_end(void **state) {
-  (void)state;
   const ls_prune_config_t c = {.sparsity = 0.8, .begin = 100, .end = 250, .every = 40};
   int due = 0;
   for (int64_t step = 0; step < 400; step++)
@@ -46,9 +43,4 @@ static void grows_to_the_end(void **state) {
   assert_false(ls_prune_due(&off, 0));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_smallest_go),
-                                     cmocka_unit_test(of_equals_the_first_go),
-                                     cmocka_unit_test(grows_to_the_end)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, the_smallest_go, of_equals_the_first_go, grows_to_the_end)

@@ -103,7 +103,6 @@ static const row_t rows[] = {
 };
 
 static void test_as_pytorch(void **state) {
-  (void)state;
   for (int r = 0; r < LS_COUNT(rows); r++) {
     const row_t *row = &rows[r];
     trainer_t t = trainer_make(&row->config, row->clip_norm, 4, start);
@@ -141,7 +140,6 @@ static void exact_step(const ls_optim_config_t *c, exact_t *e, double g, double 
 }
 
 static void test_fifty_steps(void **state) {
-  (void)state;
   for (int r = 0; r < LS_COUNT(rows); r++) {
     const row_t *row = &rows[r];
     float param[COUNT_MAX], grad[COUNT_MAX];
@@ -173,7 +171,6 @@ static void test_fifty_steps(void **state) {
 /* Bad steps between good ones leave no trace at all: not in parameters, not in state, not in
  * bias correction. */
 static void test_skipped_steps_leave_no_trace(void **state) {
-  (void)state;
   float bad_values[] = {NAN, INFINITY, -INFINITY};
   for (int r = 0; r < LS_COUNT(rows); r++) {
     const row_t *row = &rows[r];
@@ -197,7 +194,6 @@ static void test_skipped_steps_leave_no_trace(void **state) {
 }
 
 static void test_shapes(void **state) {
-  (void)state;
   for (int i = 0; ls_optim_ops[i]; i++) {
     assert_non_null(ls_optim_ops[i]->forward);
     assert_int_not_equal(ls_optim_ops[i]->class, LS_OP_OTHER);
@@ -213,12 +209,4 @@ static void test_shapes(void **state) {
   assert_int_equal(ls_op_bytes(&ls_op_adam, &none, in, out), 7 * 4 + 16 * 4 + 2 * 3 * 7 * 4);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_as_pytorch),
-      cmocka_unit_test(test_fifty_steps),
-      cmocka_unit_test(test_skipped_steps_leave_no_trace),
-      cmocka_unit_test(test_shapes),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_as_pytorch, test_fifty_steps, test_skipped_steps_leave_no_trace, test_shapes)

@@ -57,7 +57,6 @@ static void check_times(const ls_price_t *price, const int64_t (*expected)[2], i
 }
 
 static void one_lane_is_a_sum(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 8), b = build_transient(s, "b", 8), c = build_transient(s, "c", 8);
   build_source(s, "source", a);
@@ -80,7 +79,6 @@ static void one_lane_is_a_sum(void **state) {
 }
 
 static void sums_hide_behind_computing(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), exactly(20), exactly(15), exactly(5)}};
   ls_cost_model_t model = model_of(&table);
@@ -100,7 +98,6 @@ static void sums_hide_behind_computing(void **state) {
 
 /* 0 make x; 1 side; 2 double; 3 update, which waits for side. */
 static void lanes_that_both_compute_overlap(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int x = build_transient(s, "x", 8), y = build_transient(s, "y", 8);
   int dw = build_at(s, "dw", BUILD_GRAD, 0, 8), param = build_at(s, "param", BUILD_PARAM, 0, 8);
@@ -124,7 +121,6 @@ static void lanes_that_both_compute_overlap(void **state) {
 }
 
 static void busy_lanes_slow_each_other(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), exactly(20), exactly(15), exactly(5)}};
   ls_cost_model_t model = model_of(&table);
@@ -142,7 +138,6 @@ static void busy_lanes_slow_each_other(void **state) {
 
 /* Only the critical path counts: make a, sum a, sum b, use; make b has room. */
 static void interval_follows_the_critical_path(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = -1, .time = {{10, 7, 10}, {30, 26, 42}, {20, 1, 25}, exactly(15), {5, 5, 10}}};
   ls_cost_model_t model = model_of(&table);
@@ -160,7 +155,6 @@ static void interval_follows_the_critical_path(void **state) {
 }
 
 static void stretched_tasks_have_stretched_intervals(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), {30, 27, 30}, exactly(1), exactly(1)}};
   ls_cost_model_t model = model_of(&table);
@@ -175,7 +169,6 @@ static void stretched_tasks_have_stretched_intervals(void **state) {
 }
 
 static void what_is_not_known_cannot_be_priced(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = 3, .time = {exactly(1), exactly(1), exactly(1), exactly(1), exactly(1)}};
   ls_cost_model_t model = model_of(&table);
@@ -194,7 +187,6 @@ static void what_is_not_known_cannot_be_priced(void **state) {
 }
 
 static void tasks_without_time_end_at_once(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = -1};
   ls_cost_model_t model = model_of(&table);
@@ -206,7 +198,6 @@ static void tasks_without_time_end_at_once(void **state) {
 }
 
 static void waits_in_a_circle_are_refused(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   int wait = 4, *old = s->tasks[1].wait,
       count = s->tasks[1].wait_count; /* sum a waits for use, which waits for it */
@@ -224,7 +215,6 @@ static void waits_in_a_circle_are_refused(void **state) {
 }
 
 static void keys_say_what_a_time_depends_on(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   char a[LS_PROFILE_KEY_BYTES], b[LS_PROFILE_KEY_BYTES];
   assert_string_equal(ls_task_key(s, 4, "cpu", 2, a), "op cpu t2 sum f32 (64) f32 (64) -> f32 (64)");
@@ -236,7 +226,6 @@ static void keys_say_what_a_time_depends_on(void **state) {
 }
 
 static void attributes_beyond_the_fourth_are_part_of_the_key(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   char key[LS_PROFILE_KEY_BYTES];
   s->tasks[0].attrs.i[15] = 3;
@@ -246,7 +235,6 @@ static void attributes_beyond_the_fourth_are_part_of_the_key(void **state) {
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = -1};
   ls_cost_model_t model = model_of(&table);
@@ -288,7 +276,6 @@ static ls_program_t three_members(int micro_batches) {
 }
 
 static void a_step_costs_what_its_members_cost(void **state) {
-  (void)state;
   ls_program_t p = three_members(100);
   ls_cost_model_t model = {.task_time = first_dear, .step_overhead_ns = 1000, .model_error = 0.1};
   ls_price_t price, whole;
@@ -319,7 +306,6 @@ static int step_itself(const ls_program_t *p, int step, int m) {
 }
 
 static void a_step_costs_the_mean_of_its_period(void **state) {
-  (void)state;
   ls_program_t p = three_members(1);
   p.period = 3;
   p.rule = step_itself;
@@ -332,23 +318,9 @@ static void a_step_costs_the_mean_of_its_period(void **state) {
   ls_program_release(&p);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, context_teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(one_lane_is_a_sum),
-      TEST(sums_hide_behind_computing),
-      TEST(lanes_that_both_compute_overlap),
-      TEST(busy_lanes_slow_each_other),
-      TEST(interval_follows_the_critical_path),
-      TEST(stretched_tasks_have_stretched_intervals),
-      TEST(what_is_not_known_cannot_be_priced),
-      TEST(tasks_without_time_end_at_once),
-      TEST(waits_in_a_circle_are_refused),
-      TEST(keys_say_what_a_time_depends_on),
-      TEST(attributes_beyond_the_fourth_are_part_of_the_key),
-      TEST(every_allocation_may_fail),
-      TEST(a_step_costs_what_its_members_cost),
-      TEST(a_step_costs_the_mean_of_its_period),
-  };
-  return cmocka_run_group_tests_name("price", tests, NULL, NULL);
-}
+TESTS(context_setup, context_teardown, one_lane_is_a_sum, sums_hide_behind_computing,
+      lanes_that_both_compute_overlap, busy_lanes_slow_each_other, interval_follows_the_critical_path,
+      stretched_tasks_have_stretched_intervals, what_is_not_known_cannot_be_priced,
+      tasks_without_time_end_at_once, waits_in_a_circle_are_refused, keys_say_what_a_time_depends_on,
+      attributes_beyond_the_fourth_are_part_of_the_key, every_allocation_may_fail,
+      a_step_costs_what_its_members_cost, a_step_costs_the_mean_of_its_period)

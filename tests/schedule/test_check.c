@@ -90,7 +90,6 @@ static void expect_fault(const ls_schedule_t *s, const char *const *words) {
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static void test_good(void **state) {
-  (void)state;
   step_t step = make(0, 2);
   assert_int_equal(ls_schedule_check(step.s), LS_OK);
   assert_string_equal(ls_ctx_error(ctx), "");
@@ -98,7 +97,6 @@ static void test_good(void **state) {
 }
 
 static void test_not_finished(void **state) {
-  (void)state;
   step_t step = {.s = build_begin(ctx, 0, 1, 1)};
   declare(&step);
   emit(&step, in_order, TASKS);
@@ -108,7 +106,6 @@ static void test_not_finished(void **state) {
 
 /* Each wait that finish derived is needed: without it the proof fails. */
 static void test_every_wait_is_needed(void **state) {
-  (void)state;
   int removed = 0;
   step_t step = make(0, 2);
   for (int t = 0; t < step.s->task_count; t++) {
@@ -132,7 +129,6 @@ static void test_every_wait_is_needed(void **state) {
 
 /* A gradient made beside compute, from a value that compute goes on with: whoever reads or overwrites it has to wait. */
 static void the_side_lane_needs_its_waits(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int dy = build_transient(s, "dy", 64), dx = build_transient(s, "dx", 64),
       end = build_transient(s, "end", 64);
@@ -166,7 +162,6 @@ static void the_side_lane_needs_its_waits(void **state) {
 }
 
 static void test_wait_for_the_future(void **state) {
-  (void)state;
   step_t step = make(0, 2);
   step.s->tasks[REDUCE_A].wait[0] = NORM_A;
   expect_fault(step.s, WORDS("reduce a", "waits for task", "not before it"));
@@ -175,7 +170,6 @@ static void test_wait_for_the_future(void **state) {
 
 /* x is live until grad b: hidden must not lie on it, not even in part. */
 static void test_overlap_of_live_tensors(void **state) {
-  (void)state;
   for (int part = 0; part < 2; part++) {
     step_t step = make(0, 2);
     ls_sched_tensor_t *hidden = &step.s->tensors[step.hidden];
@@ -189,7 +183,6 @@ static void test_overlap_of_live_tensors(void **state) {
 
 /* Overwritten between its write and its read, by a task that touches neither. */
 static void test_overwritten_before_its_read(void **state) {
-  (void)state;
   step_t step = {.s = build_begin(ctx, 0, 1, 1)};
   ls_schedule_t *s = step.s;
   int a = build_transient(s, "kept", 64), b = build_transient(s, "other", 64),
@@ -205,7 +198,6 @@ static void test_overwritten_before_its_read(void **state) {
 }
 
 static void test_data_are_only_read(void **state) {
-  (void)state;
   for (int written = 0; written < 2; written++) {
     ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
     int table = build_at(s, "table", BUILD_DATA, 0, 64), y = build_transient(s, "y", 64);
@@ -221,7 +213,6 @@ static void test_data_are_only_read(void **state) {
 }
 
 static void test_output_over_an_input(void **state) {
-  (void)state;
   step_t step = make(0, 2);
   ls_sched_tensor_t *t = step.s->tensors;
   t[step.hidden].offset_bytes = t[step.x].offset_bytes; /* the op cannot work in place */
@@ -230,7 +221,6 @@ static void test_output_over_an_input(void **state) {
 }
 
 static void test_outside_of_its_region(void **state) {
-  (void)state;
   step_t step = make(0, 2);
   ls_schedule_t *s = step.s;
   s->tensors[step.b].offset_bytes += sizeof(float) * BUILD_GRAD_COUNT - 64;
@@ -249,7 +239,6 @@ static void test_outside_of_its_region(void **state) {
 }
 
 static void test_wrong_order(void **state) {
-  (void)state;
   static const struct {
     int order[TASKS];
     const char *words[4];
@@ -279,7 +268,6 @@ static void test_wrong_order(void **state) {
 /* A gather in place reads this rank's part of what it writes: the other parts come from it all the same, and whoever
  * reads them before it finds last step's. */
 static void test_a_gather_in_place_is_where_the_other_parts_come_from(void **state) {
-  (void)state;
   for (int early = 0; early < 2; early++) {
     ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
     int all = build_at(s, "all", BUILD_GRAD, 0, 32),
@@ -298,7 +286,6 @@ static void test_a_gather_in_place_is_where_the_other_parts_come_from(void **sta
 }
 
 static void test_shapes_fit_the_op(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 16), b = build_transient(s, "b", 15);
   build_source(s, "a", a);
@@ -327,7 +314,6 @@ static void expect_world(ls_schedule_t *a, ls_schedule_t *b, const char *const *
 }
 
 static void test_worlds(void **state) {
-  (void)state;
   step_t a = make(0, 2), b = make(1, 2);
   expect_world(a.s, b.s, NULL);
   expect_world(b.s, a.s, WORDS("rank 1 of 2", "place 0"));
@@ -381,7 +367,6 @@ static ls_schedule_t *make_pairs(int rank, const char *plan, int64_t count, bool
 
 /* A: ranks 0 and 1, B: 1 and 2, C: 0 and 2. */
 static void test_worlds_with_groups(void **state) {
-  (void)state;
   static const struct {
     const char *plan[3];
     int64_t count; /* of rank 2 */
@@ -416,24 +401,8 @@ static void test_worlds_with_groups(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_good, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_not_finished, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_every_wait_is_needed, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(the_side_lane_needs_its_waits, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_wait_for_the_future, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_overlap_of_live_tensors, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_overwritten_before_its_read, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_data_are_only_read, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_output_over_an_input, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_outside_of_its_region, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_wrong_order, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_a_gather_in_place_is_where_the_other_parts_come_from,
-                                      context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_shapes_fit_the_op, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_worlds, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_worlds_with_groups, context_setup, context_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(context_setup, context_teardown, test_good, test_not_finished, test_every_wait_is_needed,
+      the_side_lane_needs_its_waits, test_wait_for_the_future, test_overlap_of_live_tensors,
+      test_overwritten_before_its_read, test_data_are_only_read, test_output_over_an_input,
+      test_outside_of_its_region, test_wrong_order, test_a_gather_in_place_is_where_the_other_parts_come_from,
+      test_shapes_fit_the_op, test_worlds, test_worlds_with_groups)

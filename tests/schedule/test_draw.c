@@ -37,7 +37,6 @@ static const ls_task_time_t times[TASKS] = {
 };
 
 static void test_parts(void **state) {
-  (void)state;
   ls_schedule_t *s = make();
   int64_t parts[LS_PHASE_STEP_COUNT], sum = 0;
   ls_schedule_parts(s, times, parts);
@@ -62,7 +61,6 @@ static void test_parts(void **state) {
 /* Compute waits for a sum over ranks, which waited for a gradient of the side lane: until 300 the backward pass is what
  * takes the time. */
 static void a_wait_for_the_side_lane_is_no_communication(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int dy = build_transient(s, "dy", 8), dx = build_transient(s, "dx", 8);
   int dw = build_at(s, "dw", BUILD_GRAD, 0, 8), param = build_at(s, "param", BUILD_PARAM, 0, 8);
@@ -92,7 +90,6 @@ static int columns(const char *text, size_t len) {
 }
 
 static void test_draw_measured(void **state) {
-  (void)state;
   ls_schedule_t *s = make();
   char *text = ls_schedule_draw(s, times, 109);
   static const char want[] =
@@ -117,7 +114,6 @@ static void test_draw_measured(void **state) {
 
 /* No line of bars is wider than asked for; without times the title says what the widths are. */
 static void test_draw_widths(void **state) {
-  (void)state;
   ls_schedule_t *s = make();
   for (int width = -5; width <= 200; width += 41)
     for (int measured = 0; measured <= 1; measured++) {
@@ -133,7 +129,6 @@ static void test_draw_widths(void **state) {
 }
 
 static void test_draw_without_memory(void **state) {
-  (void)state;
   ls_schedule_t *s = make();
   char *text = NULL;
   for (int n = 1; !text; n++) {
@@ -147,7 +142,6 @@ static void test_draw_without_memory(void **state) {
 }
 
 static void test_trace(void **state) {
-  (void)state;
   ls_schedule_t *s = make();
   json_t *events = json_array();
   for (int step = 0; step < 2; step++)
@@ -177,15 +171,5 @@ static void test_trace(void **state) {
   ls_schedule_destroy(s);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_parts, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(a_wait_for_the_side_lane_is_no_communication, context_setup,
-                                      context_teardown),
-      cmocka_unit_test_setup_teardown(test_draw_measured, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_draw_widths, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_draw_without_memory, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_trace, context_setup, context_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(context_setup, context_teardown, test_parts, a_wait_for_the_side_lane_is_no_communication,
+      test_draw_measured, test_draw_widths, test_draw_without_memory, test_trace)

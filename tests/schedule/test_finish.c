@@ -21,7 +21,6 @@ static size_t place(const ls_schedule_t *s, int tensor) {
 
 /* A chain of n tensors needs room for two at a time. */
 static void test_dead_bytes_are_reused(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int t[10];
   for (int i = 0; i < 10; i++)
@@ -41,7 +40,6 @@ static void test_dead_bytes_are_reused(void **state) {
 }
 
 static void test_in_place(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 100), b = build_transient(s, "b", 100), c = build_transient(s, "c", 100);
   int d = build_transient(s, "d", 100);
@@ -59,7 +57,6 @@ static void test_in_place(void **state) {
 
 /* Named twice by the task: taking over the bytes of one would destroy the other. */
 static void test_not_in_place_of_itself(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 16), b = build_transient(s, "b", 16);
   build_source(s, "source", a);
@@ -70,7 +67,6 @@ static void test_not_in_place_of_itself(void **state) {
 }
 
 static void test_views_keep_their_tensor_alive(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 64), b = build_transient(s, "b", 64), c = build_transient(s, "c", 64);
   int view = ls_schedule_view(s, "view", LS_SHAPE(LS_F32, 8, 8), a);
@@ -86,7 +82,6 @@ static void test_views_keep_their_tensor_alive(void **state) {
 }
 
 static void test_scratch_lives_for_its_task(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 16), b = build_transient(s, "b", 16), c = build_transient(s, "c", 16);
   build_source(s, "source", a);
@@ -102,7 +97,6 @@ static void test_scratch_lives_for_its_task(void **state) {
 
 /* A smaller tensor goes into the smallest gap that holds it. */
 static void test_best_fit(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int big = build_transient(s, "big", 256), middle = build_transient(s, "middle", 128);
   int keep1 = build_transient(s, "keep1", 512), keep2 = build_transient(s, "keep2", 400);
@@ -128,7 +122,6 @@ static void expect_waits(const ls_schedule_t *s, int task, int count, const int 
 
 /* write, all-reduce, read: two waits; more readers wait for nothing more. */
 static void test_waits_follow_the_bytes(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int a = build_at(s, "a", BUILD_GRAD, 0, 16), b = build_at(s, "b", BUILD_GRAD, 16, 32);
   int all = build_at(s, "all", BUILD_GRAD, 0, 32);
@@ -156,7 +149,6 @@ static void test_waits_follow_the_bytes(void **state) {
 
 /* What a wait brings along through another lane is not waited for again. */
 static void test_waits_are_reduced_across_lanes(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 2);
   int stat = build_at(s, "stat", LS_REGION_STAT, 0, 16),
       host = build_at(s, "host", LS_REGION_HOST_STAT, 0, 16);
@@ -181,7 +173,6 @@ static void test_waits_are_reduced_across_lanes(void **state) {
 
 /* What another lane touches is given to others once that lane is known to be over with it, and not before. */
 static void test_lanes_share_what_is_ordered(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int a = build_transient(s, "a", 64), b = build_transient(s, "b", 64), sum = build_transient(s, "sum", 64);
   int c = build_transient(s, "c", 64), end = build_transient(s, "end", 64);
@@ -204,7 +195,6 @@ static void test_lanes_share_what_is_ordered(void **state) {
 /* Parameters of each layer are gathered on their lane while the layer before is computed: of twelve layers no
  * more than two are there at once. Without the asked waits all are. */
 static void test_gathered_layers_hold_two(void **state) {
-  (void)state;
   enum { LAYERS = 12, COUNT = 1000, PAD = 64 };
   size_t bytes[2];
   for (int asked = 0; asked < 2; asked++) {
@@ -229,7 +219,6 @@ static void test_gathered_layers_hold_two(void **state) {
 }
 
 static void test_a_wait_asked_for_looks_back(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int a = build_transient(s, "a", 16), b = build_transient(s, "b", 16);
   int t0 = build_source(s, "a", a);
@@ -284,7 +273,6 @@ static ls_schedule_t *draw_schedule(void) {
 /* Drawn schedules: proven, no larger than without sharing, and not one wait more than the values themselves
  * need. */
 static void test_sharing_adds_no_wait(void **state) {
-  (void)state;
   int smaller = 0;
   for (uint64_t n = 1; n <= 300; n++) {
     seed = n;
@@ -315,7 +303,6 @@ static void test_sharing_adds_no_wait(void **state) {
 }
 
 static void test_builder_keeps_the_first_failure(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int a = build_transient(s, "a", 4);
   assert_int_equal(ls_schedule_view(s, "larger", LS_SHAPE(LS_F32, 5), a), -1);
@@ -354,7 +341,6 @@ static void test_builder_keeps_the_first_failure(void **state) {
 }
 
 static void test_next_input_needs_a_second_slot(void **state) {
-  (void)state;
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
   int from = build_at(s, "host", LS_REGION_HOST_NEXT, 0, 4),
       to = build_at(s, "next", LS_REGION_INPUT_NEXT, 0, 4);
@@ -382,7 +368,6 @@ static ls_status_t make_everything(void) {
 }
 
 static void test_every_allocation_fails_once(void **state) {
-  (void)state;
   ls_status_t status = LS_ERR_MEMORY;
   for (int n = 1; status; n++) {
     ls_ctx_fail_alloc(ctx, n);
@@ -395,7 +380,6 @@ static void test_every_allocation_fails_once(void **state) {
 
 /* Of every row: the first case's inputs and outputs, as one task. */
 static void test_every_op_of_a_graph_may_be_a_task(void **state) {
-  (void)state;
   for (int n = 0; ls_ops[n]; n++) {
     const ls_op_t *op = ls_ops[n];
     const op_case_t *c = &cases_of(op)->cases[0];
@@ -417,25 +401,9 @@ static void test_every_op_of_a_graph_may_be_a_task(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_dead_bytes_are_reused, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_in_place, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_not_in_place_of_itself, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_views_keep_their_tensor_alive, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_scratch_lives_for_its_task, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_best_fit, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_waits_follow_the_bytes, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_waits_are_reduced_across_lanes, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_lanes_share_what_is_ordered, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_gathered_layers_hold_two, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_a_wait_asked_for_looks_back, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_sharing_adds_no_wait, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_builder_keeps_the_first_failure, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_next_input_needs_a_second_slot, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_every_op_of_a_graph_may_be_a_task, context_setup,
-                                      context_teardown),
-      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, context_setup, context_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(context_setup, context_teardown, test_dead_bytes_are_reused, test_in_place, test_not_in_place_of_itself,
+      test_views_keep_their_tensor_alive, test_scratch_lives_for_its_task, test_best_fit,
+      test_waits_follow_the_bytes, test_waits_are_reduced_across_lanes, test_lanes_share_what_is_ordered,
+      test_gathered_layers_hold_two, test_a_wait_asked_for_looks_back, test_sharing_adds_no_wait,
+      test_builder_keeps_the_first_failure, test_next_input_needs_a_second_slot,
+      test_every_op_of_a_graph_may_be_a_task, test_every_allocation_fails_once)

@@ -10,7 +10,6 @@
 enum { WIDTH = 16, BYTES = WIDTH * sizeof(float) };
 
 static void members_take_turns(void **state) {
-  (void)state;
   ls_program_t p = {0};
   for (p.micro_batches = 1; p.micro_batches <= 6; p.micro_batches++)
     for (int m = 0; m < p.micro_batches; m++) {
@@ -67,7 +66,6 @@ static void expect_fault(int micro_batches, int count, const use_t *use, const c
 }
 
 static void what_a_member_adds_to_was_written_before(void **state) {
-  (void)state;
   expect_fault(9, 3, (use_t[]){WRITES, ADDS, UPDATES}, NULL);
   expect_fault(2, 2, (use_t[]){WRITES, UPDATES}, NULL);
   expect_fault(9, 3, (use_t[]){LEAVES, WRITES, UPDATES}, NULL);
@@ -77,7 +75,6 @@ static void what_a_member_adds_to_was_written_before(void **state) {
 }
 
 static void members_that_do_not_go_together_are_refused(void **state) {
-  (void)state;
   ls_schedule_t *other = build_begin(ctx, 0, 1, 3), *wide = build_begin(ctx, 0, 1, 3);
   ls_program_t p = program(3, 3, (use_t[]){WRITES, ADDS, UPDATES});
   other->name = wide->name = "other";
@@ -108,7 +105,6 @@ static void members_that_do_not_go_together_are_refused(void **state) {
 }
 
 static void ranks_have_the_same_members(void **state) {
-  (void)state;
   ls_program_t p = program(4, 3, (use_t[]){WRITES, ADDS, UPDATES});
   assert_int_equal(ls_program_check_world(&p, 1), LS_OK);
   ls_program_t two[] = {p, program(2, 2, (use_t[]){WRITES, UPDATES})};
@@ -121,7 +117,6 @@ static void ranks_have_the_same_members(void **state) {
 
 /* A slot for each micro-batch in turn; gradients add up; memory is the largest member's. */
 static void a_step_runs_its_members(void **state) {
-  (void)state;
   enum { MICRO = 5, STEPS = 4 };
   const ls_backend_t *backend = &ls_backend_ref;
   ls_program_t p = program(MICRO, 3, (use_t[]){WRITES, ADDS, UPDATES});
@@ -178,7 +173,6 @@ static int in_turn(const ls_program_t *p, int step, int m) {
 }
 
 static void steps_of_a_period_differ(void **state) {
-  (void)state;
   ls_program_t p = program(2, 3, (use_t[]){WRITES, UPDATES, UPDATES});
   p.period = 3;
   p.rule = third;
@@ -196,7 +190,6 @@ static void steps_of_a_period_differ(void **state) {
 
 /* What the step before has written is no value of this one. */
 static void each_step_of_a_period_is_proven(void **state) {
-  (void)state;
   ls_program_t p = program(1, 2, (use_t[]){WRITES, UPDATES});
   p.period = 2;
   p.rule = in_turn;
@@ -213,7 +206,6 @@ static void each_step_of_a_period_is_proven(void **state) {
 
 /* Two cuts with as many tasks are two programs; the same cut under other names is one. */
 static void a_program_is_what_its_tasks_do(void **state) {
-  (void)state;
   uint64_t hash[3];
   for (int i = 0; i < LS_COUNT(hash); i++) {
     const int64_t cut = i == 1 ? 32 : 16;
@@ -230,7 +222,6 @@ static void a_program_is_what_its_tasks_do(void **state) {
 }
 
 static void each_member_is_drawn(void **state) {
-  (void)state;
   ls_program_t p = program(1024, 3, (use_t[]){WRITES, ADDS, UPDATES}), one = ls_program_of(p.member[0]);
   char *text = ls_program_draw(&p, 60), *alone = ls_program_draw(&one, 60),
        *schedule = ls_schedule_draw(p.member[0], NULL, 60);
@@ -244,19 +235,7 @@ static void each_member_is_drawn(void **state) {
   ls_program_release(&p);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(members_take_turns),
-      cmocka_unit_test_setup_teardown(what_a_member_adds_to_was_written_before, context_setup,
-                                      context_teardown),
-      cmocka_unit_test_setup_teardown(members_that_do_not_go_together_are_refused, context_setup,
-                                      context_teardown),
-      cmocka_unit_test_setup_teardown(ranks_have_the_same_members, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(a_step_runs_its_members, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(steps_of_a_period_differ, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(each_step_of_a_period_is_proven, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(a_program_is_what_its_tasks_do, context_setup, context_teardown),
-      cmocka_unit_test_setup_teardown(each_member_is_drawn, context_setup, context_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(context_setup, context_teardown, members_take_turns, what_a_member_adds_to_was_written_before,
+      members_that_do_not_go_together_are_refused, ranks_have_the_same_members, a_step_runs_its_members,
+      steps_of_a_period_differ, each_step_of_a_period_is_proven, a_program_is_what_its_tasks_do,
+      each_member_is_drawn)

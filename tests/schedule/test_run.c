@@ -120,7 +120,6 @@ static void run_steps(const ls_backend_t *backend, bool copies, int slots, ls_ru
 }
 
 static void test_steps(void **state) {
-  (void)state;
   for (ls_run_timing_t timed = LS_TIMED_NOTHING; timed <= LS_TIMED_TASKS; timed++) {
     for (int slots = 1; slots <= 4; slots++)
       run_steps(&ls_backend_ref, false, slots, timed);
@@ -134,7 +133,6 @@ static void test_steps(void **state) {
 
 /* Captured once per slot, then one launch a step; with its events where tasks are timed. */
 static void test_capture(void **state) {
-  (void)state;
   for (ls_run_timing_t timed = LS_TIMED_NOTHING; timed <= LS_TIMED_TASKS; timed++) {
     ls_schedule_t *s = make(true, 3);
     ls_device_t *device = open_device(&double_capture);
@@ -157,7 +155,6 @@ static void test_capture(void **state) {
 }
 
 static void test_fit_is_what_is_allocated(void **state) {
-  (void)state;
   for (int slots = 2; slots <= 4; slots++)
     for (int capture = 0; capture <= 1; capture++) {
       const ls_backend_t *backend = capture ? &double_capture : &double_eager;
@@ -189,7 +186,6 @@ static void test_fit_is_what_is_allocated(void **state) {
 
 /* Two runs in one block, in turn; a block that is too small is not used. */
 static void test_runs_share_transient_memory(void **state) {
-  (void)state;
   const ls_backend_t *backend = &double_eager;
   ls_schedule_t *s = make(true, 2);
   ls_device_t *device = open_device(backend);
@@ -235,7 +231,6 @@ static void expect_refused(ls_schedule_t *s, ls_device_t *device, ls_comm_t *com
 }
 
 static void test_refusals(void **state) {
-  (void)state;
   ls_device_t *host = open_device(&ls_backend_ref), *device = open_device(&double_eager);
   ls_schedule_t *s = make(false, 2), *other = make(false, 2);
   ls_state_t *memory = memory_of(s, device), *foreign = memory_of(other, host);
@@ -275,7 +270,6 @@ static void test_refusals(void **state) {
 }
 
 static void test_reads_and_names(void **state) {
-  (void)state;
   ls_schedule_t *s = make(false, 2);
   ls_device_t *device = open_device(&ls_backend_ref);
   ls_state_t *memory = memory_of(s, device);
@@ -307,7 +301,6 @@ static void test_reads_and_names(void **state) {
 /* The last collective goes where compute would only wait for it; those before it keep their lane and their
  * order. The schedule says so: what runs is what is priced, drawn and checked. */
 static void test_last_collective_stays_here(void **state) {
-  (void)state;
   ls_comm_t *self;
   assert_int_equal(ls_comm_self_create(ctx, &self), LS_OK);
   ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
@@ -371,7 +364,6 @@ static ls_status_t late(ls_stream_t *stream, const ls_kernel_args_t *args) {
 
 /* Of a device's captured step, how long compute waits for others, and nothing else, is known. */
 static void test_waits_for_others_are_timed(void **state) {
-  (void)state;
   ls_op_t op_late = op_double;
   op_late.name = "late";
   op_late.forward = late;
@@ -429,7 +421,6 @@ static ls_status_t add_one(void *arg) {
 
 /* A call comes after the launches before it and before the next. */
 static void test_calls_have_their_place(void **state) {
-  (void)state;
   ls_schedule_t *s = make(true, 2);
   ls_device_t *device = open_device(&double_capture);
   ls_state_t *memory = memory_of(s, device);
@@ -454,7 +445,6 @@ static void test_calls_have_their_place(void **state) {
 
 /* However late the host looks, a launch took what it took: here less than from the beginning until all was over. */
 static void the_device_tells_how_long_a_launch_took(void **state) {
-  (void)state;
   enum { SLOTS = 2 };
   const ls_backend_t *const backends[] = {&double_eager, &double_capture};
   for (int i = 0; i < LS_COUNT(backends); i++)
@@ -508,7 +498,6 @@ static ls_status_t stuck_shape(ls_ctx_t *c, const ls_attrs_t *attrs, const ls_sh
 
 /* A device that hangs: the wait ends at its deadline, and names rank, step and what may be pending. */
 static void test_wait_has_a_deadline(void **state) {
-  (void)state;
   static const ls_op_t op_stuck = {
       .name = "stuck", .in_count = 1, .out_count = 1, .shape = stuck_shape, .forward = stuck};
   static const ls_op_t *const with_stuck[] = {&op_source, &op_double, &op_stuck, NULL};
@@ -545,7 +534,6 @@ static void test_wait_has_a_deadline(void **state) {
 }
 
 static void test_every_allocation_fails_once(void **state) {
-  (void)state;
   ls_schedule_t *s = make(true, 2);
   ls_device_t *device = open_device(&double_capture);
   ls_state_t *memory = memory_of(s, device);
@@ -575,7 +563,6 @@ static void test_every_allocation_fails_once(void **state) {
 
 /* Kernels may keep what they made of rows that nothing writes, until something does. */
 static void rows_that_nothing_writes_last(void **state) {
-  (void)state;
   for (int writes = 0; writes <= 1; writes++) {
     ls_schedule_t *s = build_begin(ctx, 0, 1, 1);
     int param = build_at(s, "param", BUILD_PARAM, 0, WIDTH), twice = build_transient(s, "twice", WIDTH);
@@ -600,21 +587,7 @@ static void rows_that_nothing_writes_last(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_steps, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_capture, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_waits_for_others_are_timed, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(the_device_tells_how_long_a_launch_took, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_calls_have_their_place, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(rows_that_nothing_writes_last, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_fit_is_what_is_allocated, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_runs_share_transient_memory, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_refusals, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_reads_and_names, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_last_collective_stays_here, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_wait_has_a_deadline, setup, context_teardown),
-      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, context_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, context_teardown, test_steps, test_capture, test_waits_for_others_are_timed,
+      the_device_tells_how_long_a_launch_took, test_calls_have_their_place, rows_that_nothing_writes_last,
+      test_fit_is_what_is_allocated, test_runs_share_transient_memory, test_refusals, test_reads_and_names,
+      test_last_collective_stays_here, test_wait_has_a_deadline, test_every_allocation_fails_once)

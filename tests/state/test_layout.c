@@ -17,7 +17,6 @@ static ls_graph_t *make_graph(ls_ctx_t *ctx) {
 }
 
 static void test_places(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(ctx);
   ls_layout_t *l;
@@ -49,7 +48,6 @@ static void test_places(void **state) {
 
 /* Several threads give the values of one; a part has those of the whole. */
 static void test_initial_values_of_large_parameters(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
@@ -78,7 +76,6 @@ static void test_initial_values_of_large_parameters(void **state) {
 
 /* Gradients, moments and buckets cover the front alone, and what is frozen begins as it would otherwise. */
 static void test_frozen_parameters_and_states_stand_behind(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(ctx);
   g->tensors[ls_graph_find(g, "c.second")].trainable = false;
@@ -115,7 +112,6 @@ static void test_frozen_parameters_and_states_stand_behind(void **state) {
 }
 
 static void test_initial_values_and_hash(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(ctx);
   ls_layout_t *l;
@@ -139,7 +135,6 @@ static void test_initial_values_and_hash(void **state) {
 }
 
 static void test_no_parameters(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g;
   ls_layout_t *l;
@@ -154,7 +149,6 @@ static void test_no_parameters(void **state) {
 }
 
 static void test_every_allocation_fails_once(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(ctx);
   ls_status_t status = LS_ERR_MEMORY;
@@ -174,14 +168,5 @@ static void test_every_allocation_fails_once(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_places),
-      cmocka_unit_test(test_frozen_parameters_and_states_stand_behind),
-      cmocka_unit_test(test_initial_values_and_hash),
-      cmocka_unit_test(test_initial_values_of_large_parameters),
-      cmocka_unit_test(test_no_parameters),
-      cmocka_unit_test(test_every_allocation_fails_once),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_places, test_frozen_parameters_and_states_stand_behind, test_initial_values_and_hash,
+      test_initial_values_of_large_parameters, test_no_parameters, test_every_allocation_fails_once)

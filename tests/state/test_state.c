@@ -36,7 +36,6 @@ static void expect(const char *word) {
 }
 
 static void a_row_is_declared_once(void **unused) {
-  (void)unused;
   ls_state_row_t row = {.name = "error feedback",
                         .part = "compression",
                         .of_layout = true,
@@ -60,7 +59,6 @@ static void a_row_is_declared_once(void **unused) {
 }
 
 static void ranges_lie_in_the_whole_in_order(void **unused) {
-  (void)unused;
   const ls_range_t good[] = {{0, 2}, {5, 9}}, late[] = {{5, 11}}, mixed[] = {{5, 9}, {0, 2}},
                    over[] = {{0, 5}, {4, 6}};
   ls_state_row_t row = {.name = "s",
@@ -98,7 +96,6 @@ static void expect_change(const ls_device_t *device, uint64_t *epoch, bool chang
 
 /* On the host and on a device with memory of its own. */
 static void rows_are_filled_brought_and_taken_back(void **unused) {
-  (void)unused;
   const ls_range_t own[] = {{1, 3}, {6, 7}};
   int whole = declare((ls_state_row_t){.name = "steps",
                                        .part = "optimizer",
@@ -156,7 +153,6 @@ static void rows_are_filled_brought_and_taken_back(void **unused) {
 
 /* A schedule holds the table that it was lowered with: it may outlive who made it. */
 static void a_schedule_keeps_its_table(void **unused) {
-  (void)unused;
   ls_schedule_t *s;
   ls_state_table_t *own;
   ls_fit_t fit;
@@ -200,7 +196,6 @@ static ls_status_t make_all(void) {
 }
 
 static void every_allocation_may_fail(void **unused) {
-  (void)unused;
   ls_status_t status = LS_ERR_MEMORY;
   for (int n = 1; status; n++) {
     ls_ctx_fail_alloc(ctx, n);
@@ -211,13 +206,5 @@ static void every_allocation_may_fail(void **unused) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_row_is_declared_once, setup, teardown),
-      cmocka_unit_test_setup_teardown(ranges_lie_in_the_whole_in_order, setup, teardown),
-      cmocka_unit_test_setup_teardown(rows_are_filled_brought_and_taken_back, setup, teardown),
-      cmocka_unit_test_setup_teardown(a_schedule_keeps_its_table, setup, teardown),
-      cmocka_unit_test_setup_teardown(every_allocation_may_fail, setup, teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown, a_row_is_declared_once, ranges_lie_in_the_whole_in_order,
+      rows_are_filled_brought_and_taken_back, a_schedule_keeps_its_table, every_allocation_may_fail)

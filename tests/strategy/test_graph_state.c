@@ -112,7 +112,6 @@ static void launch(ls_run_t *run, int micro_batches, int step) {
 }
 
 static void a_running_mean_is_kept_by_tasks(void **unused) {
-  (void)unused;
   ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(true), *forward = make_graph(false);
   ls_state_table_t *table;
@@ -170,7 +169,6 @@ static void a_running_mean_is_kept_by_tasks(void **unused) {
 }
 
 static void only_in_out_values_are_states(void **unused) {
-  (void)unused;
   ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
@@ -185,10 +183,4 @@ static void only_in_out_values_are_states(void **unused) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_running_mean_is_kept_by_tasks),
-      cmocka_unit_test(only_in_out_values_are_states),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, a_running_mean_is_kept_by_tasks, only_in_out_values_are_states)

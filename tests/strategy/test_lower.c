@@ -17,7 +17,6 @@ static ls_optim_rule_t optim;
 enum { ROWS = 4 };
 
 static int setup(void **state) {
-  (void)state;
   ctx = ls_ctx_create(NULL, NULL);
   network_make(ctx, ROWS, 0.5, true, &graph);
   assert_int_equal(ls_state_table_create(ctx, graph, &table), LS_OK);
@@ -28,7 +27,6 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-  (void)state;
   ls_state_table_release(table);
   ls_graph_destroy(graph);
   ls_ctx_destroy(ctx);
@@ -76,7 +74,6 @@ static const ls_sched_tensor_t *find_tensor(const ls_schedule_t *s, const char *
 }
 
 static void test_shares(void **state) {
-  (void)state;
   static const int64_t batches[] = {0, 1, 2, 7, 10, 128, 1000003};
   for (int b = 0; b < LS_COUNT(batches); b++)
     for (int world = 1; world <= 11; world++) {
@@ -95,7 +92,6 @@ static void test_shares(void **state) {
 }
 
 static void test_registry(void **state) {
-  (void)state;
   assert_ptr_equal(ls_strategy_find("single"), &ls_strategy_single);
   assert_ptr_equal(ls_strategy_find("ddp"), &ls_strategy_ddp);
   assert_null(ls_strategy_find("dp"));
@@ -106,7 +102,6 @@ static void test_registry(void **state) {
 /* Layout: head 16, layers.1.bias 2 (16), layers.1.weight 10 (16), layers.0.bias 5 (16), layers.0.weight 30
  * (32): 96 elements. */
 static void test_buckets(void **state) {
-  (void)state;
   static const struct {
     int64_t bytes;
     int count;
@@ -142,7 +137,6 @@ static void test_buckets(void **state) {
 /* Every all-reduce is issued as soon as its bucket is complete, and no task of the backward pass waits for
  * one. */
 static void test_communication_overlaps(void **state) {
-  (void)state;
   for (int accumulate = 1; accumulate <= 3; accumulate++) {
     ls_lower_t in = request(2, accumulate, 1);
     ls_program_t p = lower_all(&ls_strategy_ddp, &in);
@@ -180,7 +174,6 @@ static void test_communication_overlaps(void **state) {
 /* On one rank the squares are summed right after a bucket's last gradient. */
 /* The 1 with which it starts is the host's, in every member; a seed of another value, or of the graph's own, has its task. */
 static void the_backward_pass_starts_without_a_task(void **state) {
-  (void)state;
   const ls_graph_node_t *fill = &graph->nodes[graph->tensors[graph->seed].producer];
   assert_ptr_equal(fill->op, &ls_op_fill);
   for (int value = 1; value <= 2; value++) {
@@ -203,7 +196,6 @@ static void the_backward_pass_starts_without_a_task(void **state) {
 }
 
 static void test_norm_while_hot(void **state) {
-  (void)state;
   ls_lower_t in = request(1, 1, 1);
   ls_schedule_t *s = lower(&ls_strategy_single, &in);
   assert_int_equal(s->tasks[find_task(s, "sum of squares 0") - 1].phase, LS_PHASE_STEP_BACKWARD);
@@ -217,7 +209,6 @@ static void test_norm_while_hot(void **state) {
 /* With a side lane: what runs there, and what waits for it. The first layer's gradient is all that is left behind the last
  * gradient of values; it goes where the lanes are expected to be free. */
 static void gradients_of_parameters_run_aside(void **state) {
-  (void)state;
   for (int exchange = 0; exchange < 2; exchange++) {
     ls_lower_t in = request(1 + exchange, 1, 1);
     in.options.side_lane = true;
@@ -259,7 +250,6 @@ static void gradients_of_parameters_run_aside(void **state) {
 
 /* A slot holds one micro-batch, whichever member reads it, one input after the other. */
 static void test_inputs(void **state) {
-  (void)state;
   ls_lower_t in = request(1, 3, 1 << 20);
   in.copies = true;
   ls_program_t p = lower_all(&ls_strategy_single, &in);
@@ -291,7 +281,6 @@ static void test_inputs(void **state) {
 /* 1,024 micro-batches have the tasks, books, inputs and memory of three, or where they are added in a tree a
  * member for each of its levels. */
 static void more_micro_batches_make_no_schedule_larger(void **state) {
-  (void)state;
   for (int tree = 0; tree < 2; tree++) {
     ls_fit_t fit[2];
     ls_program_t p[2];
@@ -336,7 +325,6 @@ static void more_micro_batches_make_no_schedule_larger(void **state) {
 
 /* With one slot there is no next input to copy; what the host fills is pinned memory all the same. */
 static void test_one_slot_with_copies(void **state) {
-  (void)state;
   ls_lower_t in = request(1, 1, 1 << 20);
   in.copies = true;
   in.input_slots = 1;
@@ -348,7 +336,6 @@ static void test_one_slot_with_copies(void **state) {
 }
 
 static void test_fit(void **state) {
-  (void)state;
   static const ls_op_t *const *const lists[] = {ls_ops, ls_optim_ops};
   double_ops(2, lists);
   ls_lower_t in = request(1, 2, 1);
@@ -381,7 +368,6 @@ static void test_fit(void **state) {
 /* Data on the device: counted in full, once for all slots; what the host fills shrinks to row numbers; each
  * micro-batch gathers its own rows. */
 static void test_data_on_the_device(void **state) {
-  (void)state;
   enum { SAMPLES = 1000 };
   for (int copies = 0; copies < 2; copies++)
     for (int accumulate = 1; accumulate <= 3; accumulate++) {
@@ -418,7 +404,6 @@ static void test_data_on_the_device(void **state) {
 
 /* Micro-batches take turns in the activations of one, and add a gradient at a time. */
 static void test_memory_of_micro_batches(void **state) {
-  (void)state;
   ls_fit_t one, four;
   ls_lower_t in = request(1, 1, 1);
   ls_program_t p = lower_all(&ls_strategy_single, &in);
@@ -443,7 +428,6 @@ static void expect_refused(const ls_strategy_t *strategy, const ls_lower_t *in, 
 }
 
 static void test_refusals(void **state) {
-  (void)state;
   ls_lower_t in = request(2, 1, 1);
   expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "one rank");
   in = request(1, 0, 1);
@@ -475,7 +459,6 @@ static void test_refusals(void **state) {
 
 /* A loss seen through a view, and a parameter that the loss does not reach. */
 static void test_unusual_graph(void **state) {
-  (void)state;
   ls_graph_t *g;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
   ls_init_t zeros = {LS_INIT_ZEROS, 0};
@@ -537,7 +520,6 @@ static void test_unusual_graph(void **state) {
 }
 
 static void test_every_allocation_fails_once(void **state) {
-  (void)state;
   ls_status_t status = LS_ERR_MEMORY;
   ls_lower_t in = request(2, 2, 1);
   in.copies = true;
@@ -555,7 +537,6 @@ static void test_every_allocation_fails_once(void **state) {
 
 /* Gradients, moments, sums and exchange end where the trainable parameters end. */
 static void test_frozen_parameters_cost_nothing(void **state) {
-  (void)state;
   ls_graph_t *part;
   ls_state_table_t *own;
   network_make_of(ctx, ROWS, &(job_t){.frozen = true}, &part);
@@ -591,25 +572,8 @@ static void test_frozen_parameters_cost_nothing(void **state) {
   ls_graph_destroy(part);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_shares),
-      cmocka_unit_test(test_registry),
-      cmocka_unit_test_setup_teardown(test_buckets, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_communication_overlaps, setup, teardown),
-      cmocka_unit_test_setup_teardown(the_backward_pass_starts_without_a_task, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_norm_while_hot, setup, teardown),
-      cmocka_unit_test_setup_teardown(gradients_of_parameters_run_aside, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_inputs, setup, teardown),
-      cmocka_unit_test_setup_teardown(more_micro_batches_make_no_schedule_larger, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_one_slot_with_copies, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_fit, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_data_on_the_device, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_memory_of_micro_batches, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_frozen_parameters_cost_nothing, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_unusual_graph, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_every_allocation_fails_once, setup, teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown, test_shares, test_registry, test_buckets, test_communication_overlaps,
+      the_backward_pass_starts_without_a_task, test_norm_while_hot, gradients_of_parameters_run_aside,
+      test_inputs, more_micro_batches_make_no_schedule_larger, test_one_slot_with_copies, test_fit,
+      test_data_on_the_device, test_memory_of_micro_batches, test_refusals,
+      test_frozen_parameters_cost_nothing, test_unusual_graph, test_every_allocation_fails_once)

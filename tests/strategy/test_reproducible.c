@@ -55,7 +55,6 @@ static bool agree(job_t job, int ranks) {
 }
 
 static void test_ranks_agree(void **state) {
-  (void)state;
   static const int64_t buckets[] = {1, 64, 1 << 20};
   for (int b = 0; b < LS_COUNT(buckets); b++)
     for (int ranks = 1; ranks <= SHARDS; ranks *= 2) {
@@ -68,7 +67,6 @@ static void test_ranks_agree(void **state) {
 }
 
 static void test_devices_with_memory_of_their_own(void **state) {
-  (void)state;
   static const ls_op_t *const *const lists[] = {ls_ops, ls_optim_ops};
   job_t job = inexact_job();
   world_t host, device;
@@ -85,7 +83,6 @@ static void test_devices_with_memory_of_their_own(void **state) {
 
 /* The same jobs by plain data parallelism: that they differ shows that the test above can fail. */
 static void test_plain_sums_do_not_agree(void **state) {
-  (void)state;
   job_t job = inexact_job();
   job.reproducible = false;
   job.samples = 32; /* equal rows either way */
@@ -94,7 +91,6 @@ static void test_plain_sums_do_not_agree(void **state) {
 
 /* With a clipped norm the buckets' own sums of squares would show in the parameters. */
 static void test_buckets_agree(void **state) {
-  (void)state;
   job_t job = inexact_job();
   world_t few, many;
   job.clip = 0.05;
@@ -110,7 +106,6 @@ static void test_buckets_agree(void **state) {
 
 /* Five of eight shards have no sample at all. */
 static void test_empty_shards(void **state) {
-  (void)state;
   for (int ranks = 1; ranks <= SHARDS; ranks *= 2) {
     job_t job = inexact_job();
     job.samples = 3;
@@ -121,7 +116,6 @@ static void test_empty_shards(void **state) {
 
 /* A rank of one sample each: the gradient is the pairwise tree over samples, and not their sum in order. */
 static void test_the_tree_by_hand(void **state) {
-  (void)state;
   job_t job = inexact_job();
   float part[SHARDS][PARAMS_MAX], tree[PARAMS_MAX], chain[PARAMS_MAX];
   world_t world;
@@ -158,7 +152,6 @@ static void test_the_tree_by_hand(void **state) {
 }
 
 static void test_what_is_no_tree_is_refused(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *graph;
   ls_state_table_t *table;
@@ -185,15 +178,5 @@ static void test_what_is_no_tree_is_refused(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ranks_agree),
-      cmocka_unit_test(test_devices_with_memory_of_their_own),
-      cmocka_unit_test(test_plain_sums_do_not_agree),
-      cmocka_unit_test(test_buckets_agree),
-      cmocka_unit_test(test_empty_shards),
-      cmocka_unit_test(test_the_tree_by_hand),
-      cmocka_unit_test(test_what_is_no_tree_is_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_ranks_agree, test_devices_with_memory_of_their_own, test_plain_sums_do_not_agree,
+      test_buckets_agree, test_empty_shards, test_the_tree_by_hand, test_what_is_no_tree_is_refused)

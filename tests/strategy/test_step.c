@@ -45,7 +45,6 @@ static void run_reference(const job_t *job, world_t *reference) {
 
 /* The reference by hand: loss and output layer of the network in plain loops. */
 static void test_loss_by_hand(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t world;
   run_reference(&job, &world);
@@ -79,7 +78,6 @@ static void test_loss_by_hand(void **state) {
 }
 
 static void test_worlds_agree(void **state) {
-  (void)state;
   static const int worlds[] = {1, 2, 3, 8};
   static const int64_t buckets[] = {1, 64, 200, 1 << 20};
   job_t job = job_default();
@@ -110,7 +108,6 @@ static int count_tasks(const ls_schedule_t *s, ls_task_kind_t kind, const ls_op_
 /* 16-bit gradients are near those of f32 and the same on all ranks; loss and count are f32's, and one rank rounds
  * nothing. Each bucket is cast there and back; the head travels alone. */
 static void gradients_travel_in_16_bits(void **state) {
-  (void)state;
   static const ls_dtype_t wires[] = {LS_BF16, LS_F16};
   static const int worlds[] = {1, 2, 3, 8};
   for (int k = 0; k < LS_COUNT(wires) * LS_COUNT(worlds) * 2; k++) {
@@ -146,7 +143,6 @@ static void gradients_travel_in_16_bits(void **state) {
 }
 
 static void test_shared_and_frozen_parameters(void **state) {
-  (void)state;
   job_t job = job_default();
   job.shared = job.frozen = true;
   world_t reference;
@@ -185,7 +181,6 @@ static void test_shared_and_frozen_parameters(void **state) {
 /* Mixed precision rounds every sample alike, wherever it is computed, and the gradients of these numbers still add up
  * exactly. One task casts all parameters. */
 static void test_low_precision_worlds_agree(void **state) {
-  (void)state;
   static const ls_dtype_t lows[] = {LS_BF16, LS_F16};
   static const int worlds[] = {1, 2, 3, 8};
   for (int k = 0; k < 2 * LS_COUNT(lows); k++) {
@@ -218,7 +213,6 @@ static void test_low_precision_worlds_agree(void **state) {
 
 /* What is evaluated is what is trained: the loss of the same parameters, from the same rounded values. */
 static void test_low_precision_evaluation(void **state) {
-  (void)state;
   static const ls_dtype_t lows[] = {LS_BF16, LS_F16};
   for (int k = 0; k < LS_COUNT(lows); k++) {
     job_t job = job_default();
@@ -243,7 +237,6 @@ static void test_low_precision_evaluation(void **state) {
 /* With samples of weight 1 gradients times 65536 are beyond f16: steps are skipped and the scale is halved until they
  * fit, and a scale that was good for long enough is doubled. */
 static void test_an_overflow_halves_the_loss_scale(void **state) {
-  (void)state;
   job_t job = job_default();
   job.low = LS_F16;
   job.weight = 1;
@@ -277,7 +270,6 @@ static void test_an_overflow_halves_the_loss_scale(void **state) {
 
 /* 10 samples on 3 ranks are 4 + 3 + 3: the gradient must be that of 10. */
 static void test_uneven_shares(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t reference;
   job.samples = 10;
@@ -303,7 +295,6 @@ static void test_uneven_shares(void **state) {
 }
 
 static void test_micro_batches_add_up(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t reference;
   job.samples = 12;
@@ -322,7 +313,6 @@ static void test_micro_batches_add_up(void **state) {
 
 /* Slots taken in turn, copy lanes on or off: the same steps. */
 static void test_slots_and_copies(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t reference;
   job.steps = 7;
@@ -339,7 +329,6 @@ static void test_slots_and_copies(void **state) {
 
 /* A gradient that is summed from the buckets of last step, or twice, would show here. */
 static void test_many_steps_agree(void **state) {
-  (void)state;
   for (int adam = 0; adam <= 1; adam++) {
     job_t job = job_default();
     world_t reference, world;
@@ -367,7 +356,6 @@ static void test_many_steps_agree(void **state) {
 }
 
 static void test_cpu_backend(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t reference;
   job.dropout = 0.5;
@@ -383,7 +371,6 @@ static void test_cpu_backend(void **state) {
 
 /* A device with memory of its own: everything asynchronous, inputs copied ahead, steps captured. */
 static void test_device_double(void **state) {
-  (void)state;
   static const ls_op_t *const *const lists[] = {ls_ops, ls_optim_ops};
   static const ls_backend_t *const backends[] = {&double_eager, &double_capture};
   double_ops(2, lists);
@@ -418,7 +405,6 @@ static int draw(int below) {
 /* Drawn jobs, with values that are not exact: a second lane that computes changes no bit, on lanes that are threads of
  * their own (ref) or work that is captured (the double). */
 static void a_side_lane_changes_no_bit(void **state) {
-  (void)state;
   static const ls_op_t *const *const lists[] = {ls_ops, ls_optim_ops};
   static const ls_backend_t *const backends[] = {&ls_backend_ref, &double_eager, &double_capture};
   static const int64_t buckets[] = {1, 64, 200, 1 << 20};
@@ -472,7 +458,6 @@ static void a_side_lane_changes_no_bit(void **state) {
 
 /* The null backend goes through everything and computes nothing. */
 static void test_null_backend(void **state) {
-  (void)state;
   job_t job = job_default();
   job.backend = &ls_backend_null;
   job.strategy = "ddp";
@@ -494,7 +479,6 @@ static void test_null_backend(void **state) {
 
 /* A NaN in one rank's data: no rank changes a bit, and says so; the next step goes on. */
 static void test_nan_skips_the_step(void **state) {
-  (void)state;
   job_t job = job_default();
   job.adam = true;
   for (job.world_size = 1; job.world_size <= 3; job.world_size++) {
@@ -531,7 +515,6 @@ static void test_nan_skips_the_step(void **state) {
 
 /* Whoever waits for a rank that never comes is told which collective of which step, and does not go on. */
 static void test_absent_rank(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t world;
   job.strategy = "ddp";
@@ -554,7 +537,6 @@ static void test_absent_rank(void **state) {
 }
 
 static void test_evaluation(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t trained, world;
   job.samples = 12;
@@ -591,7 +573,6 @@ static void test_evaluation(void **state) {
 
 /* The parts of a measured step add up to the step. */
 static void test_parts_add_up(void **state) {
-  (void)state;
   job_t job = job_default();
   world_t world;
   job.strategy = "ddp";
@@ -612,27 +593,9 @@ static void test_parts_add_up(void **state) {
   world_release(&world);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_loss_by_hand),
-      cmocka_unit_test(test_worlds_agree),
-      cmocka_unit_test(gradients_travel_in_16_bits),
-      cmocka_unit_test(test_shared_and_frozen_parameters),
-      cmocka_unit_test(test_low_precision_worlds_agree),
-      cmocka_unit_test(test_low_precision_evaluation),
-      cmocka_unit_test(test_an_overflow_halves_the_loss_scale),
-      cmocka_unit_test(test_uneven_shares),
-      cmocka_unit_test(test_micro_batches_add_up),
-      cmocka_unit_test(test_slots_and_copies),
-      cmocka_unit_test(test_many_steps_agree),
-      cmocka_unit_test(test_cpu_backend),
-      cmocka_unit_test(test_null_backend),
-      cmocka_unit_test(test_device_double),
-      cmocka_unit_test(a_side_lane_changes_no_bit),
-      cmocka_unit_test(test_nan_skips_the_step),
-      cmocka_unit_test(test_absent_rank),
-      cmocka_unit_test(test_evaluation),
-      cmocka_unit_test(test_parts_add_up),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_loss_by_hand, test_worlds_agree, gradients_travel_in_16_bits,
+      test_shared_and_frozen_parameters, test_low_precision_worlds_agree, test_low_precision_evaluation,
+      test_an_overflow_halves_the_loss_scale, test_uneven_shares, test_micro_batches_add_up,
+      test_slots_and_copies, test_many_steps_agree, test_cpu_backend, test_null_backend, test_device_double,
+      a_side_lane_changes_no_bit, test_nan_skips_the_step, test_absent_rank, test_evaluation,
+      test_parts_add_up)

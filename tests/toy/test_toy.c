@@ -17,7 +17,6 @@ static int has(const ls_schedule_t *s, ls_collective_kind_t kind) {
 }
 
 static void the_strategy_trains_what_one_rank_trains(void **state) {
-  (void)state;
   static const int worlds[] = {1, 2, 3, 8};
   for (int accumulate = 1; accumulate <= 3; accumulate++)
     for (int i = 0; i < LS_COUNT(worlds); i++) {
@@ -53,7 +52,6 @@ static ls_status_t collectives_alone(void *user, const ls_schedule_t *s, int tas
 
 /* Parameters are the same on all ranks behind every fourth step, and only there; a step's price is the mean of four. */
 static void ranks_train_apart_and_are_averaged(void **state) {
-  (void)state;
   for (int accumulate = 1; accumulate <= 3; accumulate++)
     for (int steps = 3; steps <= 9; steps++) {
       job_t job = job_default();
@@ -82,7 +80,6 @@ static void ranks_train_apart_and_are_averaged(void **state) {
 }
 
 static void every_list_offers_the_rows(void **state) {
-  (void)state;
   const ls_strategy_t *strategy = ls_strategy_find(TOY_STRATEGY);
   assert_non_null(strategy);
   assert_false(ls_strategy_register(strategy)); /* once */
@@ -92,11 +89,5 @@ static void every_list_offers_the_rows(void **state) {
   assert_false(ls_transport_is_usual(transport));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_strategy_trains_what_one_rank_trains),
-      cmocka_unit_test(ranks_train_apart_and_are_averaged),
-      cmocka_unit_test(every_list_offers_the_rows),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, the_strategy_trains_what_one_rank_trains, ranks_train_apart_and_are_averaged,
+      every_list_offers_the_rows)
