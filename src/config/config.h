@@ -119,6 +119,7 @@ typedef struct {
   const char *data_root; /* where relative paths of the file's data section start; NULL: as in its others */
   const char *env;       /* the chosen environment (ls_doc_layer); NULL: none */
   bool env_needed;
+  const char *over, *over_name; /* a map (YAML) over all of it, and its file in messages; NULL: none */
 } ls_config_source_t;
 ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, const char *const *sets,
                            int set_count, ls_config_t **config);

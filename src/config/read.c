@@ -123,6 +123,7 @@ static ls_status_t fill(ls_ctx_t *ctx, const ls_config_source_t *source, const c
   if (status != LS_OK) return status;
   for (int i = 0; i < set_count; i++)
     status = ls_config_first(status, ls_doc_set(ctx, doc, sets[i], takes_text(sets[i])));
+  if (status == LS_OK && source->over) status = ls_doc_lay(ctx, doc, source->over_name, source->over);
   return status == LS_OK ? parse_sections(ctx, doc, config) : status;
 }
 

@@ -51,6 +51,9 @@ ls_status_t ls_doc_read(ls_ctx_t *ctx, const char *name, const char *text, size_
  * null replace. `env` NULL: none is chosen; needed: it is an error to choose without a section `env`. */
 ls_status_t ls_doc_layer(ls_ctx_t *ctx, ls_doc_t *doc, const char *env, bool needed);
 
+/* Lays a map that `text` (YAML) holds over the document, as a file lies over its base. `name`: its file in messages. */
+ls_status_t ls_doc_lay(ls_ctx_t *ctx, ls_doc_t *doc, const char *name, const char *text);
+
 /* Child of a map by key, or of a list by index; NULL when absent. */
 ls_doc_node_t *ls_doc_get(const ls_doc_node_t *map, const char *key);
 ls_doc_node_t *ls_doc_at(const ls_doc_node_t *list, int index);

@@ -141,3 +141,16 @@ ls_status_t ls_doc_layer(ls_ctx_t *ctx, ls_doc_t *doc, const char *env, bool nee
   return ls_fail_at(ctx, LS_ERR_CONFIG, &whole,
                     "environment `%s` is asked for, but there is no section `env`", LS_SHOWN(env));
 }
+
+ls_status_t ls_doc_lay(ls_ctx_t *ctx, ls_doc_t *doc, const char *name, const char *text) {
+  const size_t len = strlen(text);
+  const ls_doc_source_t source = {ls_arena_strdup(&doc->arena, name),
+                                  ls_arena_strndup(&doc->arena, text, len), len};
+  ls_doc_node_t *over;
+  if (!source.file || !source.text) return LS_ERR_MEMORY;
+  ls_status_t status = ls_doc_parse_value(ctx, &doc->arena, &source, 0, 1, &over);
+  if (status != LS_OK) return status;
+  if (over->kind != LS_DOC_MAP) return ls_fail_at(ctx, LS_ERR_CONFIG, &over->place, "a map was expected");
+  merge(doc->root, over);
+  return LS_OK;
+}

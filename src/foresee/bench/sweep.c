@@ -16,33 +16,36 @@ static const char *study_word(const ls_bench_sweep_t *b, const char *key) {
 
 /* ---- one variant ---- */
 
-enum { SETS = 7, SET_BYTES = 96 };
+static const char over_name[] = "variant"; /* the file of a variant's own values, in messages */
 
-/* The assignments that make the configuration the variant's, its network first. */
-static int sets_of(const ls_bench_variant_t *v, char sets[SETS][SET_BYTES]) {
-  int count = 0;
-  if (v->model[0]) snprintf(sets[count++], SET_BYTES, "model.preset=%s", v->model);
-  snprintf(sets[count++], SET_BYTES, "train.precision=%s", v->precision);
-  snprintf(sets[count++], SET_BYTES, "train.batch=%lld", (long long)v->batch);
-  snprintf(sets[count++], SET_BYTES, "parallel.ranks=%d", v->ranks);
-  snprintf(sets[count++], SET_BYTES, "parallel.strategy=%s", v->strategy);
-  if (v->samples > 0) snprintf(sets[count++], SET_BYTES, "data.samples=%lld", (long long)v->samples);
+/* The values that make the configuration the variant's, or only its network. */
+static json_t *values_of(const ls_bench_variant_t *v, bool network_alone) {
+  json_t *values =
+      network_alone ? json_object()
+                    : json_pack("{s:{s:s, s:I}, s:{s:i, s:s}}", "train", "precision", v->precision, "batch",
+                                (json_int_t)v->batch, "parallel", "ranks", v->ranks, "strategy", v->strategy);
+  if (v->model[0]) json_object_set_new(values, "model", json_pack("{s:s}", "preset", v->model));
+  if (network_alone) return values;
+  if (v->samples > 0)
+    json_object_set_new(values, "data", json_pack("{s:I}", "samples", (json_int_t)v->samples));
   if (v->bucket_bytes > 0)
-    snprintf(sets[count++], SET_BYTES, "parallel.bucket_bytes=%lld", (long long)v->bucket_bytes);
-  return count;
+    json_object_set_new(json_object_get(values, "parallel"), "bucket_bytes", json_integer(v->bucket_bytes));
+  return values;
 }
 
 /* `v` NULL: as it was given. */
 static ls_status_t load(const ls_bench_sweep_t *b, ls_ctx_t *ctx, const ls_bench_variant_t *v,
                         bool network_alone, ls_config_t **config) {
-  const char *sets[LS_CONFIG_SETS_MAX + SETS];
-  char own[SETS][SET_BYTES];
-  int count = b->set_count, own_count = v ? sets_of(v, own) : 0;
-  if (count > 0) memcpy(sets, b->sets, (size_t)count * sizeof *sets);
-  if (network_alone) own_count = v->model[0] ? 1 : 0;
-  for (int i = 0; i < own_count; i++)
-    sets[count++] = own[i];
-  return ls_config_read(ctx, &b->source, sets, count, config);
+  ls_config_source_t source = b->source;
+  json_t *values = v ? values_of(v, network_alone) : NULL;
+  char *text = values ? json_dumps(values, 0) : NULL;
+  json_decref(values);
+  if (v && !text) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for a variant's configuration");
+  source.over = text;
+  source.over_name = over_name;
+  ls_status_t status = ls_config_read(ctx, &source, b->sets, b->set_count, config);
+  free(text);
+  return status;
 }
 
 ls_status_t ls_bench_variant_load(const ls_bench_sweep_t *b, ls_ctx_t *ctx, const ls_bench_variant_t *v,
@@ -69,10 +72,10 @@ static ls_status_t check_strategy(const ls_bench_sweep_t *b, const char *word) {
   return check_word(b, b->ctx, LS_BENCH_STRATEGIES, word, names);
 }
 
-/* The refusal of a configuration, without the place of an assignment that the caller did not write. */
+/* The refusal of a configuration, without the place of a value that the caller did not write. */
 static void refuse(ls_bench_variant_t *v, const char *said) {
   const char *place = strstr(said, ": ");
-  if (strncmp(said, LS_DOC_SET_FILE ":", strlen(LS_DOC_SET_FILE) + 1) == 0 && place) said = place + 2;
+  if (strncmp(said, over_name, sizeof over_name - 1) == 0 && place) said = place + 2;
   snprintf(v->refused, sizeof v->refused, "%.250s", said);
   ls_bench_one_line(v->refused);
 }
