@@ -235,10 +235,8 @@ ls_status_t cli_file_close(cli_file_t *file, ls_status_t status);
 int cli_print(const char *fmt, ...) LS_PRINTF(1, 2);
 /* Takes the reference; adds "version". A document that could not be made (NULL) ends the program. */
 void cli_print_json(json_t *document);
-/* Figures of an evaluation, {name: value}; {name: {target: value}} as a member, if every target has some; and a line for each that a table does not have anyhow, its name behind `what`,
- * in columns so wide. */
-json_t *cli_metrics_json(const ls_eval_metrics_t *metrics);
-void cli_metrics_each_put(json_t *document, const char *name, const ls_eval_metrics_t *metrics);
+/* Prints figures of an evaluation that the table does not have already, a line each, with `what` before the name, in columns so
+ * wide. */
 void cli_metrics_print(const ls_eval_metrics_t *metrics, const char *what, int name_width, int value_width);
 /* After a write to stdout has failed (errno): reports it and returns its status. LS_ERR_IO without a word
  * when the reader of stdout has gone. */

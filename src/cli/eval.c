@@ -1,6 +1,7 @@
 /* lockstep eval: loss and accuracy of a checkpoint, on the configured validation files, else on the
  * validation part of the checkpoint's own data, or on all of other data. */
 #include "cli/cli.h"
+#include "train/document.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,9 +34,9 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, const ls
                   "checkpoint", ls_json_text(checkpoint), "step", (json_int_t)step, "samples",
                   (json_int_t)r->samples, "chosen", which, "loss", ls_json_number(r->loss), "accuracy",
                   ls_json_number(r->accuracy), "perplexity", ls_json_number(r->perplexity), "metrics",
-                  cli_metrics_json(&r->metrics), "part", r->validation ? "validation" : "all",
+                  ls_train_metrics_json(&r->metrics), "part", r->validation ? "validation" : "all",
                   "validation_file", *file ? ls_json_text(file) : json_null(), "new_data", r->new_data);
-    cli_metrics_each_put(j, "metrics_each", &r->metrics);
+    ls_train_metrics_each_put(j, "metrics_each", &r->metrics);
     cli_print_json(j);
     return;
   }

@@ -58,25 +58,6 @@ void cli_print_json(json_t *document) {
   json_decref(document);
 }
 
-json_t *cli_metrics_json(const ls_eval_metrics_t *m) {
-  json_t *object = json_object();
-  for (int i = 0; i < m->count; i++)
-    json_object_set_new(object, m->v[i].name, ls_json_number(m->v[i].value));
-  return object;
-}
-
-void cli_metrics_each_put(json_t *document, const char *name, const ls_eval_metrics_t *m) {
-  json_t *all = json_object();
-  for (int i = 0; i < m->count; i++) {
-    json_t *each = m->v[i].each ? json_object() : NULL;
-    for (int o = 0; each && o < m->targets; o++)
-      json_object_set_new(each, m->target[o], ls_json_number(m->v[i].of[o]));
-    if (each) json_object_set_new(all, m->v[i].name, each);
-  }
-  if (json_object_size(all) > 0) json_object_set(document, name, all);
-  json_decref(all);
-}
-
 void cli_metrics_print(const ls_eval_metrics_t *m, const char *what, int name_width, int value_width) {
   for (int i = 0; i < m->count; i++) {
     const ls_eval_metric_t *v = &m->v[i];

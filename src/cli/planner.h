@@ -37,22 +37,6 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                                    const cli_planned_t *planned);
 
-/* memory.c. The need of a run in bytes: rows of an ls_train_memory_t. */
-extern const ls_record_t cli_memory_record;
-/* The additional memory of libraries here, by this machine's profile. */
-typedef struct {
-  ls_train_memory_t need;
-  bool assumed; /* libraries are not measured here */
-  int64_t library_bytes;
-  int64_t predicted_bytes; /* need and libraries; 0 = nothing is predicted */
-  const char *reason;      /* then, why */
-} cli_memory_t;
-extern const char *const cli_no_libraries; /* the reason where libraries are not measured */
-/* The prediction of a training that has ended. */
-void cli_memory_predict(const ls_config_t *config, const ls_train_report_t *report, cli_memory_t *memory);
-json_t *cli_memory_report(const cli_memory_t *memory); /* New reference; NULL when memory is short. */
-void cli_memory_print(const cli_memory_t *memory);
-
 /* train: with strategy auto and without a launcher, chooses, reports that in one line on stderr, and starts this command
  * again with what was chosen: then it returns only if that fails. */
 ls_status_t cli_planner_auto(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args);

@@ -1,6 +1,7 @@
 /* A plan as JSON. */
 #include "bench/bench.h"
 #include "cli/planner.h"
+#include "plan/spent.h"
 
 #include <math.h>
 
@@ -57,10 +58,10 @@ static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const c
   shown_t shown = {.c = *c,
                    .transport = c->transport ? c->transport->name : NULL,
                    .precision = plan->precision,
-                   .reason = c->library_assumed ? cli_no_libraries : NULL,
+                   .reason = c->library_assumed ? ls_plan_no_libraries : NULL,
                    .command = cli_planner_command(arena, args, planned, c),
                    .options = ls_config_tuned_json(&c->config),
-                   .memory = ls_record_json(&cli_memory_record, &c->need)};
+                   .memory = ls_record_json(&ls_plan_need_record, &c->need)};
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
     shown.parts_us[i] = c->parts_ns[i] * 1e-3;
   bool whole = shown.command && ls_record_put(shown.memory, &library_record, &shown);

@@ -3,6 +3,8 @@
 #include "cli/progress.h"
 #include "cli/stop.h"
 #include "config/spare.h"
+#include "plan/spent.h"
+#include "train/document.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,79 +18,10 @@ static bool stop_hook(void *user) {
   return cli_stop_requested() != 0;
 }
 
-/* What --json prints, but the memory. */
-typedef struct {
-  const char *command, *status;
-  double predicted_us;
-  ls_train_report_t r;
-} document_t;
-#define REPORT(field, ...) LS_FIELD_AS(document_t, r.field, __VA_ARGS__)
-#define SAME(field)        LS_FIELD_AS(document_t, r.field, #field)
-#define PART(field, name)  LS_FIELD_AS(ls_step_parts_t, field##_ns, name, .scale = 1e-3)
-
-static const ls_field_t part_rows[] = {PART(input, "input"),         PART(forward, "forward"),
-                                       PART(backward, "backward"),   PART(comm, "exposed_comm"),
-                                       PART(optimizer, "optimizer"), PART(rest, "rest")};
-static const ls_field_t time_rows[] = {
-    REPORT(step_time_median_us, "median"),
-    REPORT(step_time_p95_us, "p95"),
-    REPORT(step_time_mean_us, "mean"),
-    REPORT(step_time_count, "steps"),
-};
-static const ls_field_t best_rows[] = {REPORT(best.name, "figure"), REPORT(best.value, "value"),
-                                       REPORT(best.step, "step", .known = LS_KNOWN_FROM_0),
-                                       REPORT(best.epoch, "epoch")};
-static const ls_record_t part_record = LS_RECORD(part_rows), time_record = LS_RECORD(time_rows),
-                         best_record = LS_RECORD(best_rows);
-static const ls_field_t rows[] = {
-    LS_FIELD(document_t, command),
-    LS_FIELD(document_t, status),
-    SAME(params),
-    SAME(world_size),
-    SAME(strategy),
-    SAME(backend),
-    SAME(precision),
-    SAME(device),
-    SAME(threads_per_rank),
-    SAME(global_batch),
-    SAME(steps),
-    SAME(total_steps),
-    REPORT(resumed_from, "resumed_from_step", .known = LS_KNOWN_FROM_0),
-    REPORT(stopped_early, "stopped_early", .known = LS_KNOWN_ABOVE_0),
-    SAME(samples_per_s),
-    LS_FIELD_OBJECT(time_record, "step_time_us"),
-    LS_FIELD_AS(document_t, predicted_us, "step_time_predicted_us", .known = LS_KNOWN_ABOVE_0),
-    REPORT(parts, "step_parts_us", .record = &part_record, LS_FIELD_IF(document_t, r.parts.measured)),
-    SAME(train_loss_first),
-    SAME(train_loss),
-    SAME(train_loss_steps),
-    SAME(val_loss_first),
-    SAME(val_loss),
-    SAME(val_accuracy),
-    SAME(val_perplexity),
-    SAME(val_samples),
-    LS_FIELD_OBJECT(best_record, "best"),
-    SAME(skipped_steps),
-    REPORT(loss_scale, "loss_scale", .known = LS_KNOWN_ABOVE_0),
-    SAME(params_xxh3),
-    REPORT(checkpoint, "checkpoint", .known = LS_KNOWN_ABOVE_0),
-    SAME(wall_s),
-    SAME(eval_s),
-    SAME(save_s),
-};
-static const ls_record_t record = LS_RECORD(rows);
-
 static void print_json(const ls_train_report_t *r, ls_status_t status, double predicted_us,
-                       const cli_memory_t *memory) {
-  const document_t document = {"train", ls_status_name(status), predicted_us, *r};
-  json_t *j = ls_record_json(&record, &document);
-  if (r->val_metrics.count > 0) json_object_set_new(j, "val_metrics", cli_metrics_json(&r->val_metrics));
-  cli_metrics_each_put(j, "val_metrics_each", &r->val_metrics);
-  json_t *notes = json_array();
-  for (int i = 0; i < r->notes; i++)
-    json_array_append_new(notes, ls_json_text(r->note[i]));
-  json_object_set_new(j, "notes", notes);
-  json_object_set_new(j, "bytes_per_device", cli_memory_report(memory));
+                       const ls_plan_spent_t *memory) {
+  json_t *j = ls_train_report_json(r, status, predicted_us);
+  json_object_set_new(j, "bytes_per_device", ls_plan_spent_json(memory));
   cli_print_json(j);
 }
 
@@ -129,6 +62,23 @@ static void print_saved(const ls_train_report_t *r) {
     cli_print("  %-24s %s\n", "saved", cli_shown(r->checkpoint));
 }
 
+static void print_memory(const ls_plan_spent_t *m) {
+  const int64_t used_bytes = m->need.device_used_bytes, predicted_bytes = m->predicted_bytes;
+  if (predicted_bytes > 0)
+    cli_print("  %-24s %12s predicted (libraries %s)", "memory of a device", cli_bytes(predicted_bytes),
+              cli_bytes(m->library_bytes));
+  else
+    cli_print("  %-24s %12s needed by schedule and data (%s)", "memory of a device",
+              cli_bytes(m->need.device_bytes), ls_plan_no_libraries);
+  if (used_bytes > 0) cli_print(", %s measured", cli_bytes(used_bytes));
+  if (used_bytes > 0 && predicted_bytes > 0)
+    cli_print(", %+.1f %%", 100 * ((double)predicted_bytes / (double)used_bytes - 1));
+  cli_print("\n");
+  if (m->need.samples_ranks > 1)
+    cli_print("  %-24s %12s shared by the %lld ranks of a node\n", "memory of the samples",
+              cli_bytes(m->need.samples_bytes), (long long)m->need.samples_ranks);
+}
+
 /* The best of its evaluations, where that is not the last one. */
 static void print_best(const ls_train_report_t *r, int64_t last_step) {
   char name[64], value[32];
@@ -142,7 +92,7 @@ static void print_best(const ls_train_report_t *r, int64_t last_step) {
 }
 
 /* What the run has reached comes first, what it was made of last or with --verbose. */
-static void print_table(const ls_train_report_t *r, double predicted_us, const cli_memory_t *memory,
+static void print_table(const ls_train_report_t *r, double predicted_us, const ls_plan_spent_t *memory,
                         bool verbose) {
   char first[32], last[32];
   const int64_t last_step = (r->resumed_from > 0 ? r->resumed_from : 0) + r->steps;
@@ -182,7 +132,7 @@ static void print_table(const ls_train_report_t *r, double predicted_us, const c
       cli_print("  %-24s %9.1f us, %+.1f %% of the median\n", "predicted by the plan", predicted_us,
                 100 * (predicted_us / r->step_time_median_us - 1));
   }
-  cli_memory_print(memory);
+  print_memory(memory);
   if (verbose) cli_print("  %-24s %12s\n", "parameters", cli_count(r->params));
   if (verbose) cli_print("  %-24s %s\n", "parameters' XXH3-128", r->params_xxh3);
   print_saved(r);
@@ -285,8 +235,8 @@ static ls_status_t train_in(ls_ctx_t *ctx, ls_world_t *world, ls_config_t *confi
             (long long)report.total_steps,
             config->checkpoint.dir ? "go on with --resume"
                                    : "nothing was saved, because train.checkpoint.dir is not set");
-  cli_memory_t memory;
-  cli_memory_predict(config, &report, &memory);
+  ls_plan_spent_t memory;
+  ls_plan_spent(config, &report, &memory);
   if (args->json)
     print_json(&report, status, config->parallel.predicted_us, &memory);
   else
