@@ -25,12 +25,6 @@ static const action_t actions[][2] = {
     [LS_CHANGE_KEPT] = {[LS_USE_RESUME] = KEEP, [LS_USE_MODEL] = KEEP},
 };
 
-/* Sections whose rows are compared: where they stand in the JSON is their name. Money and the checkpoint's
- * own directory change nothing that is computed. */
-static const ls_section_t *const sections[] = {&ls_model_section,   &ls_data_section, &ls_train_section,
-                                               &ls_optim_section,   &ls_rate_section, &ls_prune_section,
-                                               &ls_parallel_section};
-
 typedef struct {
   ls_arena_t arena;
   ls_use_t use;
@@ -206,13 +200,11 @@ ls_status_t ls_config_compare(ls_ctx_t *ctx, const char *name, const ls_config_t
   for (int i = 0; i < ACTION_COUNT; i++)
     d.text[i] = "";
   name_columns(meta, saved, now);
-  for (int i = 0; i < LS_COUNT(sections); i++)
-    compare_rows(&d, sections[i]->name, sections[i], ls_json_at(saved, sections[i]->name),
-                 ls_json_at(now, sections[i]->name));
-  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
-  if (strategy->section)
-    compare_rows(&d, strategy->section->name, strategy->section, ls_json_at(saved, strategy->section->name),
-                 ls_json_at(now, strategy->section->name));
+  ls_config_part_t part;
+  for (int i = 0; ls_config_part(config, i, &part); i++)
+    if (part.compared)
+      compare_rows(&d, part.section->name, part.section, ls_json_at(saved, part.section->name),
+                   ls_json_at(now, part.section->name));
   const json_t *was = ls_json_at(saved, "train.optimizer.groups"),
                *is = ls_json_at(now, "train.optimizer.groups");
   if (was != is && !json_equal(was, is))

@@ -77,6 +77,7 @@ typedef struct {
   double faster_device_price, faster_device_speed; /* of each device in use; times as fast */
 } ls_cost_config_t;
 
+enum { LS_CONFIG_OWN_MAX = 8 };
 struct ls_config {
   ls_ctx_t *ctx;
   ls_arena_t arena;
@@ -95,7 +96,18 @@ struct ls_config {
   ls_supervise_config_t supervise;
   ls_restarts_config_t restarts;
   ls_ranks_config_t supervise_ranks;
+  void *own[LS_CONFIG_OWN_MAX]; /* of registered sections, in the order of their registration */
 };
+
+/* A section that belongs to no module of the tree. Its values fill a struct of so many bytes. */
+typedef struct {
+  const ls_section_t *section;
+  size_t bytes;
+} ls_config_own_t;
+/* Appends it, not copied: it is then documented, read, checked, compared and written like all others. Call it before a
+ * configuration is read, from one thread. False: there are LS_CONFIG_OWN_MAX. */
+bool ls_config_register(const ls_config_own_t *own);
+const void *ls_config_own(const ls_config_t *config, const ls_config_own_t *own);
 
 extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */
 

@@ -4,91 +4,64 @@
 
 #include <string.h>
 
-static const char *const top_keys[] = {"model",   "data",   "train",     "parallel", "cost",
-                                       "monitor", "safety", "supervise", NULL};
-static const char *const train_nested[] = {"optimizer", "schedule", "prune", "checkpoint", NULL};
-static const char *const supervise_nested[] = {"ranks", "restarts", NULL};
+enum { KEYS_MAX = 64 };
 
-/* The last part of a section's name. */
-static const char *key_of(const ls_section_t *section) {
-  return strrchr(section->name, '.') + 1;
-}
-
-/* Section parallel, and in it those of strategies. */
-static ls_status_t parse_parallel(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_config_t *config) {
-  const char *nested[LS_STRATEGY_MAX + 2] = {key_of(&ls_hosts_section)};
-  const ls_doc_node_t *hosts = map ? ls_doc_get(map, nested[0]) : NULL;
-  ls_status_t status = LS_OK;
-  int count = 1;
-  for (int i = 0; ls_strategies[i]; i++) {
-    const ls_section_t *section = ls_strategies[i]->section;
-    if (!section) continue;
-    void *own = ls_arena_alloc(&config->arena, ls_strategies[i]->own_bytes);
-    config->parallel.own[i] = own;
-    if (!own) return LS_ERR_MEMORY;
-    nested[count++] = key_of(section);
-    const ls_doc_node_t *node = map ? ls_doc_get(map, key_of(section)) : NULL;
-    status = ls_config_first(status, ls_option_parse(ctx, &config->arena, section, node, NULL, own));
+/* The keys of the sections within the one whose name begins `name`, and has so many characters. */
+static void nested_in(const char *name, size_t bytes, const char *keys[KEYS_MAX]) {
+  ls_config_part_t part;
+  int count = 0;
+  for (int i = 0; ls_config_part(NULL, i, &part) && count < KEYS_MAX - 1; i++) {
+    size_t parent;
+    const char *key = ls_config_key(part.section, &parent);
+    if (!part.element && parent == bytes && strncmp(part.section->name, name, bytes) == 0)
+      keys[count++] = key;
   }
-  status = ls_config_first(
-      status, ls_option_parse(ctx, &config->arena, &ls_parallel_section, map, nested, &config->parallel));
-  status = ls_config_first(status, ls_hosts_parse(ctx, &config->arena, hosts, &config->parallel.hosts));
-  if (config->parallel.hosts.count > 0 && !ls_doc_get(map, "ranks"))
-    config->parallel.ranks = ls_hosts_slots(&config->parallel.hosts);
-  if (status == LS_OK && config->parallel.hosts.count > 0 &&
-      config->parallel.ranks > ls_hosts_slots(&config->parallel.hosts))
-    return ls_fail_at(ctx, LS_ERR_CONFIG, &hosts->key_place,
-                      "parallel.hosts have %lld slots, too few for %lld ranks (parallel.ranks, --ranks)",
-                      (long long)ls_hosts_slots(&config->parallel.hosts), (long long)config->parallel.ranks);
-  return status;
+  keys[count] = NULL;
 }
 
-/* A section with options that must be given: one that is not there has the file as its place. */
-static const ls_doc_node_t *needed(const ls_doc_t *doc, const char *name, ls_doc_node_t *nothing) {
-  const ls_doc_node_t *node = ls_doc_get(doc->root, name);
-  *nothing = (ls_doc_node_t){.kind = LS_DOC_NULL, .place.file = doc->file};
-  return node ? node : nothing;
+/* A section with options that must be given has the file as its place where it is not there. */
+static ls_status_t read_part(ls_ctx_t *ctx, ls_config_t *config, const ls_config_part_t *part) {
+  const char *name = part->section->name, *dot = strchr(name, '.'), *keys[KEYS_MAX];
+  const ls_doc_node_t nothing = {.kind = LS_DOC_NULL, .place.file = config->doc.file},
+                      *node = config->doc.root;
+  char top[64];
+  snprintf(top, sizeof top, "%.*s", (int)(dot ? dot - name : (ptrdiff_t)strlen(name)), name);
+  node = ls_doc_get(node, top);
+  if (dot) node = ls_doc_get(node, dot + 1);
+  if (part->needed && !node) node = &nothing;
+  if (part->read) return part->read(ctx, &config->arena, node, part->of);
+  nested_in(name, strlen(name), keys);
+  return ls_option_parse(ctx, &config->arena, part->section, node, keys, part->of);
+}
+
+/* Hosts that are named have places for all ranks. */
+static ls_status_t place_ranks(ls_ctx_t *ctx, const ls_doc_node_t *map, ls_parallel_config_t *parallel) {
+  if (parallel->hosts.count == 0) return LS_OK;
+  const long long slots = ls_hosts_slots(&parallel->hosts);
+  if (!ls_doc_get(map, "ranks")) parallel->ranks = slots;
+  if (parallel->ranks <= slots) return LS_OK;
+  return ls_fail_at(ctx, LS_ERR_CONFIG, &ls_doc_get(map, "hosts")->key_place,
+                    "parallel.hosts have %lld slots, too few for %lld ranks (parallel.ranks, --ranks)", slots,
+                    (long long)parallel->ranks);
 }
 
 static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config) {
-  ls_arena_t *arena = &config->arena;
   static const ls_section_t top = {"", NULL, 0, ""};
-  const ls_doc_node_t *root = doc->root, *train = ls_doc_get(root, "train");
-  ls_doc_node_t nothing;
+  const char *keys[KEYS_MAX];
+  ls_config_part_t part;
   char unused;
-  ls_status_t status = ls_option_parse(ctx, arena, &top, root, top_keys, &unused);
-  status =
-      ls_config_first(status, ls_model_parse(ctx, arena, needed(doc, "model", &nothing), &config->model));
-  const ls_status_t data =
-      ls_option_parse(ctx, arena, &ls_data_section, needed(doc, "data", &nothing), NULL, &config->data);
-  status = ls_config_first(status, data);
-  status = ls_config_first(
-      status, ls_option_parse(ctx, arena, &ls_train_section, train, train_nested, &config->train));
-  status =
-      ls_config_first(status, ls_optim_parse(ctx, arena, ls_doc_get(train, "optimizer"), &config->optimizer));
-  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_rate_section,
-                                                   ls_doc_get(train, "schedule"), NULL, &config->rate));
-  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_prune_section, ls_doc_get(train, "prune"),
-                                                   NULL, &config->prune));
-  status =
-      ls_config_first(status, ls_option_parse(ctx, arena, &ls_checkpoint_section,
-                                              ls_doc_get(train, "checkpoint"), NULL, &config->checkpoint));
-  status = ls_config_first(status, parse_parallel(ctx, ls_doc_get(root, "parallel"), config));
-  status = ls_config_first(
-      status, ls_option_parse(ctx, arena, &ls_cost_section, ls_doc_get(root, "cost"), NULL, &config->cost));
-  status =
-      ls_config_first(status, ls_monitor_parse(ctx, arena, ls_doc_get(root, "monitor"), &config->monitor));
-  status = ls_config_first(status, ls_safety_parse(ctx, arena, ls_doc_get(root, "safety"), &config->safety));
-  const ls_doc_node_t *supervise = ls_doc_get(root, "supervise");
-  status = ls_config_first(status, ls_option_parse(ctx, arena, &ls_supervise_section, supervise,
-                                                   supervise_nested, &config->supervise));
-  status =
-      ls_config_first(status, ls_option_parse(ctx, arena, &ls_restarts_section,
-                                              ls_doc_get(supervise, "restarts"), NULL, &config->restarts));
-  status =
-      ls_config_first(status, ls_option_parse(ctx, arena, &ls_ranks_section, ls_doc_get(supervise, "ranks"),
-                                              NULL, &config->supervise_ranks));
-  const ls_doc_node_t *dir = ls_doc_get(ls_doc_get(train, "checkpoint"), "dir");
+  ls_status_t status = ls_config_make_own(config), data = LS_OK;
+  if (status != LS_OK) return status;
+  nested_in("", 0, keys);
+  status = ls_option_parse(ctx, &config->arena, &top, doc->root, keys, &unused);
+  for (int i = 0; ls_config_part(config, i, &part); i++) {
+    if (part.element) continue;
+    const ls_status_t read = read_part(ctx, config, &part);
+    if (part.of == &config->data) data = read;
+    status = ls_config_first(status, read);
+  }
+  if (status == LS_OK) status = place_ranks(ctx, ls_doc_get(doc->root, "parallel"), &config->parallel);
+  const ls_doc_node_t *dir = ls_doc_get(ls_doc_get(ls_doc_get(doc->root, "train"), "checkpoint"), "dir");
   if (dir) config->checkpoint.dir_place = dir->place;
   if (status == LS_OK) return ls_config_check(ctx, doc, config);
   if (data == LS_OK) ls_data_keys_check(ctx, &config->data); /* with the other errors, not after them */

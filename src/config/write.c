@@ -8,34 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last part of a section's name. */
-static const char *key_of(const ls_section_t *section) {
-  return strrchr(section->name, '.') + 1;
-}
-
 json_t *ls_config_json(const ls_config_t *config) {
-  ls_train_config_t usual = config->train; /* a rung of safety is no other configuration */
-  if (usual.smaller) usual.accumulate /= 2;
-  json_t *train = ls_option_json(&ls_train_section, &usual);
-  json_object_set_new(train, "optimizer", ls_optim_json(&config->optimizer));
-  json_object_set_new(train, "schedule", ls_option_json(&ls_rate_section, &config->rate));
-  json_object_set_new(train, "prune", ls_option_json(&ls_prune_section, &config->prune));
-  json_object_set_new(train, "checkpoint", ls_option_json(&ls_checkpoint_section, &config->checkpoint));
-  json_t *parallel = ls_option_json(&ls_parallel_section, &config->parallel);
-  const ls_strategy_t *strategy = ls_strategy_find(config->parallel.strategy);
-  if (strategy && strategy->section)
-    json_object_set_new(parallel, key_of(strategy->section),
-                        ls_option_json(strategy->section, ls_config_strategy(config, strategy).own));
-  if (config->parallel.hosts.count > 0)
-    json_object_set_new(parallel, key_of(&ls_hosts_section), ls_hosts_json(&config->parallel.hosts));
-  json_t *supervise = ls_option_json(&ls_supervise_section, &config->supervise);
-  json_object_set_new(supervise, "ranks", ls_option_json(&ls_ranks_section, &config->supervise_ranks));
-  json_object_set_new(supervise, "restarts", ls_option_json(&ls_restarts_section, &config->restarts));
-  return json_pack("{s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?}", "model", ls_model_json(&config->model),
-                   "data", ls_option_json(&ls_data_section, &config->data), "train", train, "parallel",
-                   parallel, "cost", ls_option_json(&ls_cost_section, &config->cost), "monitor",
-                   ls_monitor_json(&config->monitor), "safety", ls_safety_json(&config->safety), "supervise",
-                   supervise);
+  json_t *whole = json_object();
+  ls_config_part_t part;
+  for (int i = 0; whole && ls_config_part(config, i, &part); i++) {
+    size_t parent;
+    char in[64];
+    const char *key = ls_config_key(part.section, &parent);
+    if (part.element || !part.written) continue;
+    json_t *json = part.write ? part.write(part.of) : ls_option_json(part.section, part.of);
+    snprintf(in, sizeof in, "%.*s", (int)parent, part.section->name);
+    if (json) json_object_set_new(parent ? json_object_get(whole, in) : whole, key, json);
+  }
+  return whole;
 }
 
 char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
@@ -49,17 +34,8 @@ char *ls_config_text(ls_ctx_t *ctx, const ls_config_t *config) {
 }
 
 const ls_section_t *ls_config_section(int index) {
-  static const ls_section_t *const fixed[] = {
-      &ls_model_section,       &ls_data_section,   &ls_train_section,     &ls_optim_section,
-      &ls_optim_group_section, &ls_rate_section,   &ls_prune_section,     &ls_checkpoint_section,
-      &ls_parallel_section,    &ls_hosts_section,  &ls_cost_section,      &ls_monitor_section,
-      &ls_alert_section,       &ls_safety_section, &ls_supervise_section, &ls_ranks_section,
-      &ls_restarts_section};
-  if (index < LS_COUNT(fixed)) return fixed[index];
-  index -= LS_COUNT(fixed);
-  for (int i = 0; ls_strategies[i]; i++)
-    if (ls_strategies[i]->section && index-- == 0) return ls_strategies[i]->section;
-  return NULL;
+  ls_config_part_t part;
+  return ls_config_part(NULL, index, &part) ? part.section : NULL;
 }
 
 const char ls_config_file_help[] =

@@ -30,6 +30,16 @@ expect 3 'did you mean `remember`' check "$config" --set parallel.toy.remembr=fa
 expect 2 '--times takes a whole number from 1 to 9, not "10"' toy "$config" --times 10
 expect 2 'did you mean --times' toy "$config" --tims 1
 
+# a section of one file is documented, checked, shown and read
+grep -q '^## greeting$' "$work/help" || fail "the reference lacks the section"
+expect 3 'unknown option `wrod` in greeting; did you mean `word`' check "$config" --set greeting.wrod=hi
+expect 3 'greeting.times: `4` must be in \[1, 3\]' check "$config" --set greeting.times=4
+"$program" inspect "$config" --resolved --set greeting.word=hi >"$work/out" || fail "inspect --resolved"
+grep -q '^greeting.word  *"hi"  *--set$' "$work/out" && grep -q '^greeting.times  *1  *default$' "$work/out" ||
+  fail "inspect --resolved: $(cat "$work/out")"
+[ "$("$program" greet "$config" --set greeting.times=2)" = "hello
+hello" ] || fail "greet: $("$program" greet "$config" --set greeting.times=2)"
+
 # checked and drawn, with its state counted
 "$program" check "$config" --ranks 3 >"$work/out" || fail "check: $(cat "$work/out")"
 "$program" inspect "$config" --ranks 3 >"$work/out" || fail "inspect"
@@ -66,6 +76,7 @@ find "$work/run" -name '*.safetensors' -exec grep -aq 'toy sums' {} + || fail "t
 train "$work/whole.json" "$@" --resume
 [ "$(field "$work/whole.json" params_xxh3)" = "$(field "$work/toy.json" params_xxh3)" ] || fail "resumed to other bits"
 expect 6 'parallel.toy.remember' train "$config" "$@" --resume --set parallel.toy.remember=false --set train.steps=14
+expect 6 'greeting.word: checkpoint has hello, configuration has bye' train "$config" "$@" --resume --set greeting.word=bye
 train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
 
 # observed: by a row that counts, and asks for a save

@@ -138,7 +138,7 @@ ls_status_t ls_lowering_lanes(ls_lowering_t *l) {
 _Static_assert(LS_LANE_COMPUTE == 0, "where nothing is chosen");
 
 const char *ls_strategy_settle(ls_strategy_options_t *options, const ls_backend_t *backend) {
-  const bool asked = options->side_lane == LS_SIDE_ON, has = backend->side_bytes > 0;
+  const bool asked = options->side_lane == LS_SIDE_ON, has = !backend || backend->side_bytes > 0;
   options->side_lane = asked && has ? LS_SIDE_ON : LS_SIDE_OFF;
   return asked && !has ? "parallel.side_lane" : NULL;
 }

@@ -108,7 +108,7 @@ const ls_strategy_t *ls_strategy_default(int64_t ranks);
 
 /* Emits the configured options, then everything that the strategy, and what all strategies share, proposes. */
 ls_status_t ls_strategy_propose(const ls_strategy_t *strategy, const ls_proposal_t *proposal);
-/* Turns off what the backend cannot do, and what is left to a plan. The name of an option that was on and is off now;
+/* Turns off what the backend (NULL: any) cannot do, and what is left to a plan. The name of an option that was on and is off now;
  * NULL: none. */
 const char *ls_strategy_settle(ls_strategy_options_t *options, const ls_backend_t *backend);
 

@@ -63,7 +63,6 @@ typedef struct {
   void (*say)(const char *line); /* progress for people; NULL: nobody reads it */
 
   /* What the driver finds. The caller releases it with ls_bench_sweep_release. */
-  bool side_lane; /* the configuration asks for one */
   bool host;      /* the backend computes on this machine's cores; known with --peer or a study */
   int devices;    /* of the backend here; 0 = not asked */
   ls_bench_variant_t *variant;

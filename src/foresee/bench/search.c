@@ -99,7 +99,7 @@ static void read_plan(network_t *n, const json_t *plan) {
   if (n->step_us > 0 && many_us > 0) n->planned_ratio = n->step_us / many_us;
 }
 
-/* The configuration of one rank in the middle of the search. What is measured takes side_lane auto as off. */
+/* The configuration of one rank in the middle of the search. What is left to a plan is off in what is measured. */
 static ls_status_t write_planned(search_t *s, network_t *n, char **path) {
   ls_bench_variant_t v = *n->one;
   ls_config_t *config;
@@ -107,7 +107,7 @@ static ls_status_t write_planned(search_t *s, network_t *n, char **path) {
   v.samples = samples_at(s, n->most);
   ls_status_t status = ls_bench_variant_load(s->b, s->b->ctx, &v, &config);
   if (status != LS_OK) return status;
-  config->parallel.options.side_lane = s->b->side_lane ? LS_SIDE_ON : LS_SIDE_OFF;
+  ls_strategy_settle(&config->parallel.options, NULL);
   status = ls_bench_config_write(s->b, config, "plan-config.json", path);
   ls_config_destroy(config);
   return status;

@@ -278,7 +278,6 @@ ls_status_t ls_bench_sweep(ls_bench_sweep_t *b) {
   if (status != LS_OK) return status;
   snprintf(b->network, sizeof b->network, "%s", config->model.preset ? config->model.preset : "");
   b->seed = config->train.seed;
-  b->side_lane = config->parallel.options.side_lane == LS_SIDE_ON;
   if (b->study && !peers) peers = study_word(b, "peer");
   status = read_peers(b, peers, config->parallel.backend, &l[LS_BENCH_PEER]);
   if (status == LS_OK) status = read_lists(b, config, l);
