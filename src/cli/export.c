@@ -1,6 +1,7 @@
 /* lockstep export: a checkpoint for other programs, as weights or as a network. */
 #include "cli/cli.h"
 
+#include "infer/infer.h"
 #include "model/names.h"
 
 #include <string.h>
@@ -43,8 +44,8 @@ static ls_status_t export(ls_ctx_t *ctx, const cli_args_t *args, const ls_config
   if (status == LS_OK && format == ONNX && args->extra[EXTRA_MAP])
     status = ls_fail(ctx, LS_ERR_ARGUMENT, "--map is for --format safetensors: ONNX has names of its own");
   if (status == LS_OK)
-    status = format == ONNX ? ls_trainer_export_onnx(t, output, &tensors)
-                            : ls_trainer_export(t, output, map, &tensors);
+    status = format == ONNX ? ls_infer_export_onnx(t, output, &tensors)
+                            : ls_infer_export(t, output, map, &tensors);
   if (status != LS_OK) return status;
   const char *checkpoint = ls_trainer_checkpoint(t, &step);
   if (args->json)

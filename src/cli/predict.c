@@ -1,7 +1,7 @@
 /* lockstep predict: what a checkpoint's model says about samples of a file or stream, batch by batch. */
 #include "cli/predict.h"
 
-#include "data/stream.h"
+#include "infer/infer.h"
 
 #include <string.h>
 
@@ -22,39 +22,6 @@ static const cli_extra_t extra[] = {
                     "of the newest."},
     {NULL, NULL, NULL}};
 
-typedef struct {
-  ls_ctx_t *ctx;
-  ls_trainer_t *trainer;
-  ls_stream_rows_t *in;
-  cli_rows_out_t *out;
-  float *values; /* of a batch */
-  int64_t capacity, rows,
-      each; /* each: rows of the output for a sample, one for each position with a class */
-} predict_t;
-
-static ls_status_t predict_batch(predict_t *p, const ls_matrix_t *batch) {
-  int64_t width = ls_trainer_outputs(p->trainer);
-  if (batch->rows > p->capacity) {
-    ls_free(p->values);
-    p->capacity = batch->rows;
-    p->values = ls_alloc_array(p->ctx, (size_t)(batch->rows * width), sizeof *p->values);
-    if (!p->values) return LS_ERR_MEMORY;
-  }
-  ls_status_t status = ls_trainer_predict_matrix(p->trainer, batch, p->values);
-  p->rows += batch->rows;
-  return status == LS_OK ? cli_rows_put(p->out, batch->rows * p->each, p->values) : status;
-}
-
-static ls_status_t predict_all(predict_t *p) {
-  ls_matrix_t batch;
-  ls_status_t status;
-  do {
-    status = ls_stream_next(p->in, &batch);
-    if (status == LS_OK && batch.rows > 0) status = predict_batch(p, &batch);
-  } while (status == LS_OK && batch.rows > 0);
-  return status;
-}
-
 static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t rows) {
   int64_t step;
   const char *checkpoint = ls_trainer_checkpoint(t, &step), *output = args->extra[EXTRA_OUTPUT];
@@ -68,63 +35,36 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t 
               "step", (long long)step, "samples", cli_count(rows), "output", cli_shown(output));
 }
 
-/* What the columns of the output are called, where the configuration or the data have names for them; else none. */
-static ls_status_t find_names(ls_arena_t *arena, const ls_trainer_t *t, const ls_config_t *config,
-                              int64_t width, ls_strings_t *names) {
-  const ls_strings_t *target = &config->data.target, *labels = &ls_trainer_data(t)->labels;
-  *names = (ls_strings_t){0};
-  if (!ls_trainer_data(t)->classes) {
-    if (target->count == width) *names = *target;
-    return LS_OK;
-  }
-  return labels->count > 0 ? ls_class_names(arena, labels, width, names) : LS_OK;
-}
-
-/* Of a position the file of its sample. */
-static const char *file_of(const void *source, int64_t row) {
-  const predict_t *p = source;
-  return ls_stream_file(p->in, row / p->each);
-}
-
-static ls_status_t write_rows(predict_t *p, const cli_args_t *args, const ls_config_t *config) {
-  ls_arena_t arena;
-  ls_strings_t names;
-  ls_arena_init(&arena, p->ctx);
-  const int64_t width = ls_trainer_outputs(p->trainer) / p->each, samples = ls_stream_total(p->in);
-  const bool files = samples > 0 && ls_stream_file(p->in, 0);
-  ls_status_t status = find_names(&arena, p->trainer, config, width, &names);
+static ls_status_t write_rows(ls_ctx_t *ctx, const cli_args_t *args, ls_predictions_t *p) {
+  const ls_predictions_facts_t *facts = ls_predictions_facts(p);
   const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",
                                 .format = args->extra[EXTRA_FORMAT],
-                                .classes = ls_trainer_data(p->trainer)->classes,
-                                .width = width,
-                                .names = names.v,
-                                .rows = samples < 0 ? samples : samples * p->each,
-                                .file = files ? file_of : NULL,
+                                .classes = facts->classes,
+                                .width = facts->width,
+                                .names = facts->names.v,
+                                .rows = facts->rows,
+                                .file = facts->files ? ls_predictions_file : NULL,
                                 .source = p};
-  if (status == LS_OK) status = cli_rows_open(p->ctx, &spec, &p->out);
-  if (status == LS_OK) status = cli_rows_close(p->out, predict_all(p));
-  ls_arena_release(&arena);
-  return status;
+  cli_rows_out_t *out;
+  const float *values;
+  int64_t rows;
+  ls_status_t status = cli_rows_open(ctx, &spec, &out);
+  if (status != LS_OK) return status;
+  do {
+    status = ls_predictions_next(p, &rows, &values);
+    if (status == LS_OK && rows > 0) status = cli_rows_put(out, rows, values);
+  } while (status == LS_OK && rows > 0);
+  return cli_rows_close(out, status);
 }
 
 static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                            ls_trainer_t *t) {
-  ls_status_t status = ls_trainer_check_norm(t);
-  if (status != LS_OK) return status;
-  const ls_dataset_t *d = ls_trainer_data(t);
-  ls_data_config_t data = config->data;
-  if (d->columns) data.columns = (ls_strings_t){(int)d->column_count, (const char *const *)d->columns};
-  data.columns_trained = d->columns != NULL;
-  data.indicators = d->indicators;
-  int64_t positions = ls_model_positions(&config->model);
-  predict_t p = {.ctx = ctx, .trainer = t, .each = positions > 0 ? positions : 1};
-  const ls_data_want_t want = ls_train_want(&config->model);
-  status = ls_stream_open(ctx, &data, args->extra[EXTRA_INPUT], &want, &p.in);
-  if (status != LS_OK) return status;
-  status = write_rows(&p, args, config);
-  if (status == LS_OK) print_result(args, t, p.rows);
-  ls_free(p.values);
-  ls_stream_close(p.in);
+  (void)config;
+  ls_predictions_t *p = NULL;
+  ls_status_t status = ls_predictions_open(ctx, t, args->extra[EXTRA_INPUT], &p);
+  if (status == LS_OK) status = write_rows(ctx, args, p);
+  if (status == LS_OK) print_result(args, t, ls_predictions_samples(p));
+  ls_predictions_close(p);
   return status;
 }
 

@@ -22,11 +22,12 @@ allowed() {
   config) echo "base data device graph comm model state schedule optim strategy engine monitor supervise" ;;
   engine) echo "base device graph comm state schedule optim strategy" ;;
   train) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine" ;;
+  infer) echo "base config data device graph comm model state schedule optim ckpt strategy engine train" ;;
   chaos) echo "base stat config monitor supervise" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
   stress) echo "base config stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
   bench | plan) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
-  cli) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe stress chaos bench plan" ;;
+  cli) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train infer probe stress chaos bench plan" ;;
   *) echo "unknown" ;;
   esac
 }

@@ -147,6 +147,13 @@ static bool is_same(ls_weight_layout_t layout, const ls_shape_t *ours) {
   return layout == LS_WEIGHT_SAME || layouts[layout].rank != ours->rank;
 }
 
+ls_shape_t ls_weight_part(const ls_shape_t *ours, int parts) {
+  ls_shape_t part = *ours;
+  part.dtype = LS_F32;
+  if (parts > 1 && part.rank > 0) part.dim[0] /= parts;
+  return part;
+}
+
 ls_shape_t ls_weight_shape(ls_weight_layout_t layout, const ls_shape_t *ours) {
   ls_shape_t theirs = *ours;
   for (int i = 0; i < ours->rank && !is_same(layout, ours); i++)

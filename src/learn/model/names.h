@@ -44,6 +44,8 @@ bool ls_names_find(const ls_names_t *names, const char *ours, int *row, ls_forei
 /* Pure. */
 bool ls_names_ignored(const ls_names_t *names, const char *theirs);
 
+/* The shape of each of the equal `parts` of our tensor, as f32. Pure. */
+ls_shape_t ls_weight_part(const ls_shape_t *ours, int parts);
 /* Their shape of a tensor (or part) that has our shape; and its elements, from our order to theirs (`back`: from theirs
  * to ours). Pure. */
 ls_shape_t ls_weight_shape(ls_weight_layout_t layout, const ls_shape_t *ours);

@@ -59,19 +59,6 @@ ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
 ls_status_t ls_trainer_restart(ls_trainer_t *t);
 /* The parameters (layout) in host memory, until the next step. Local. */
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
-/* LS_ERR_ARGUMENT where nothing tells how samples are to be normalised; predictions and exports to ONNX begin with it. */
-ls_status_t ls_trainer_check_norm(const ls_trainer_t *t);
-/* ls_trainer_predict of values of any dtype, which are normalised with all their digits. Local. */
-ls_status_t ls_trainer_predict_matrix(ls_trainer_t *t, const ls_matrix_t *features, float *outputs);
-/* The model's tensors as a .safetensors file with the names and layouts of a map (ls_names_list); *count of them.
- * Local, in a world of one rank. */
-ls_status_t ls_trainer_export(ls_trainer_t *t, const char *path, int map, int *count);
-/* The network for inference as an ONNX file (model/onnx.h), which takes samples in the units of the data. The same. */
-ls_status_t ls_trainer_export_onnx(ls_trainer_t *t, const char *path, int *count);
-/* The ranges of the inputs of products over about so many training samples, in `arena`, of a trainer with options.ranges;
- * the model's tensors as a file with the weights of these products as 8-bit integers. The same. */
-ls_status_t ls_trainer_ranges(ls_trainer_t *t, int64_t samples, ls_arena_t *arena, ls_int8_t *out);
-ls_status_t ls_trainer_write_int8(ls_trainer_t *t, const ls_int8_t *int8, const char *path);
 /* What it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
 /* What reading its samples took, once it has run. */

@@ -34,8 +34,8 @@ struct ls_trainer {
 
   ls_engine_t engine;
   ls_input_times_t input; /* of its loader */
-  ls_int8_t int8; /* of a file of 8-bit integers */
-  float *range;   /* its ranges */
+  ls_int8_t int8;         /* of a file of 8-bit integers */
+  float *range;           /* its ranges */
 
   ls_use_t use;    /* of the checkpoint */
   bool other_data; /* may continue with other data than the checkpoint's */
@@ -90,6 +90,10 @@ ls_status_t ls_trainer_prune(ls_trainer_t *t, int64_t step);
  * LS_ERR_MISMATCH: none fits. Collective. */
 ls_status_t ls_trainer_take_weights(ls_trainer_t *t);
 
+/* The tensor of a file of 8-bit integers that holds the ranges, (products, 2) f32; safetensors has no signed bytes here, so
+ * a weight is stored with this added. */
+#define LS_INT8_RANGES "int8.ranges"
+enum { LS_INT8_OFFSET = 128 };
 /* int8.c: opens a file of 8-bit integers for this model, before the program is made (*file is to be closed in any case);
  * takes its weights. One process. LS_ERR_MISMATCH: no such file, or of another model. */
 ls_status_t ls_trainer_open_int8(ls_trainer_t *t, const char *path, ls_ckpt_t **file);
