@@ -1,5 +1,5 @@
-/* Batch norm: sums are cut along the channels, so that their bits do not depend on the number of threads; what is
- * computed for each element is cut along the positions. What f32 left of a mean goes into a channel's factors. */
+/* Batch norm: sums are cut along the channels, so that their bits do not depend on the number of threads; elements are
+ * cut along the positions. What f32 left of a mean goes into a channel's factors. */
 #include "device/cpu/cpu.h"
 #include "device/mean.h"
 
@@ -8,14 +8,11 @@
 
 typedef struct {
   const ls_simd_t *simd;
-  int64_t n, each, c; /* samples, positions of each, channels */
-  bool slopes;        /* sums with dy */
-  double *sums;       /* (2, c) */
-  const float *x, *dy, *weight, *mean, *rstd;
-  float *y;
-  const float *a, *b, *offset;
-  const uint16_t *low_x, *low_dy; /* bf16: x, dy and what elements get */
-  uint16_t *low_y;
+  int64_t n, each, c;            /* samples, positions of each, channels */
+  bool low;                      /* x, dy and y are bf16 */
+  const ls_tensor_t *x, *dy, *y; /* dy: NULL in moments */
+  double *sums;                  /* (2, c) */
+  const float *weight, *mean, *rstd, *a, *b, *offset;
 } norm_t;
 
 /* Sums of so many rows, and of so many channels at once, are added up in f64. */
@@ -23,54 +20,37 @@ enum { SUM_ROWS = 64, SUM_CHANNELS = LS_SIMD_CHANNELS };
 /* bf16 is widened row by row, up to so many channels. */
 enum { LOW_CHANNELS = 4096 };
 
-static norm_t norm_of(const ls_stream_t *stream, const ls_shape_t *x) {
-  norm_t p = {.simd = ls_cpu_simd(stream), .n = x->dim[0], .c = x->dim[x->rank - 1]};
-  p.each = ls_shape_count(x) / p.n / p.c;
+static norm_t norm_of(const ls_stream_t *stream, const ls_tensor_t *x, const ls_tensor_t *dy) {
+  const ls_shape_t *shape = &x->shape;
+  norm_t p = {.simd = ls_cpu_simd(stream),
+              .n = shape->dim[0],
+              .c = shape->dim[shape->rank - 1],
+              .low = shape->dtype == LS_BF16,
+              .x = x,
+              .dy = dy};
+  p.each = ls_shape_count(shape) / p.n / p.c;
   return p;
-}
-
-static void take_x(norm_t *p, const ls_tensor_t *x) {
-  if (x->shape.dtype == LS_BF16)
-    p->low_x = x->data;
-  else
-    p->x = x->data;
-}
-
-static void take_dy(norm_t *p, const ls_tensor_t *dy) {
-  if (dy->shape.dtype == LS_BF16)
-    p->low_dy = dy->data;
-  else
-    p->dy = dy->data;
-}
-
-static void take_y(norm_t *p, const ls_tensor_t *y) {
-  if (y->shape.dtype == LS_BF16)
-    p->low_y = y->data;
-  else
-    p->y = y->data;
 }
 
 static ls_cpu_work_t work_of(const norm_t *p, int tensors) {
   return LS_CPU_BYTES(p->n * p->each * p->c * 4 * tensors);
 }
 
-/* Of `rows` rows from `row` on: adds two sums for each of `count` channels from c on. */
+/* Adds two sums over `rows` rows from `row` on to each of `count` channels from c on. */
 static void sum_block(const norm_t *p, int64_t row, int64_t rows, int64_t c, int64_t count) {
   float wide_x[SUM_ROWS * SUM_CHANNELS], wide_dy[SUM_ROWS * SUM_CHANNELS], a[SUM_CHANNELS], b[SUM_CHANNELS];
-  int64_t ld = p->c, at = row * p->c + c;
-  const float *x = p->x ? p->x + at : wide_x, *dy = p->dy ? p->dy + at : wide_dy;
-  if (p->low_x) {
-    for (int64_t k = 0; k < rows; k++) {
-      p->simd->from_bf16(count, p->low_x + at + k * p->c, wide_x + k * count);
-      if (p->slopes) p->simd->from_bf16(count, p->low_dy + at + k * p->c, wide_dy + k * count);
-    }
-    ld = count;
+  const int64_t at = row * p->c + c, ld = p->low ? count : p->c;
+  for (int64_t k = 0; k < rows && p->low; k++) {
+    ls_cpu_f32(p->simd, p->x, at + k * p->c, count, wide_x + k * count);
+    if (p->dy) ls_cpu_f32(p->simd, p->dy, at + k * p->c, count, wide_dy + k * count);
   }
+  const float *x = p->low ? wide_x : (const float *)p->x->data + at;
   double *first = p->sums + c, *second = first + p->c;
-  if (!p->slopes) {
+  if (!p->dy) {
     p->simd->channel_moments(rows, count, x, ld, p->mean + c, first, second);
     return;
   }
+  const float *dy = p->low ? wide_dy : (const float *)p->dy->data + at;
   p->simd->channel_slopes(rows, count, dy, x, ld, p->mean + c, p->rstd + c, a, b);
   for (int64_t k = 0; k < count; k++) {
     first[k] += a[k];
@@ -97,9 +77,8 @@ static void sum_channels(const void *arg, int64_t begin, int64_t end) {
 }
 
 static ls_status_t bn_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  norm_t p = norm_of(stream, &args->in[0].shape);
+  norm_t p = norm_of(stream, &args->in[0], NULL);
   int64_t count = 0;
-  take_x(&p, &args->in[0]);
   p.weight = args->in[1].data;
   p.mean = args->in[2].data;
   p.sums = (double *)args->out[0].data + 1;
@@ -111,10 +90,7 @@ static ls_status_t bn_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
 }
 
 static ls_status_t bn_back_sums(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  norm_t p = norm_of(stream, &args->in[1].shape);
-  p.slopes = true;
-  take_dy(&p, &args->in[0]);
-  take_x(&p, &args->in[1]);
+  norm_t p = norm_of(stream, &args->in[1], &args->in[0]);
   p.mean = args->in[2].data;
   p.rstd = args->in[3].data;
   p.weight = args->in[4].data;
@@ -131,38 +107,42 @@ static ls_status_t bn_back_sums(ls_stream_t *stream, const ls_kernel_args_t *arg
   return LS_OK;
 }
 
-static bool is_wide(const ls_kernel_args_t *args, const norm_t *p) {
-  return args->in[0].shape.dtype != LS_F32 && p->c > LOW_CHANNELS;
+static bool is_wide(const norm_t *p) {
+  return p->low && p->c > LOW_CHANNELS;
+}
+
+/* Row r of y, or room for it until put_row. */
+static float *row_of_y(const norm_t *p, int64_t r, float *room) {
+  return p->low ? room : (float *)p->y->data + r * p->c;
+}
+
+static void put_row(const norm_t *p, int64_t r, const float *room) {
+  if (p->low) p->simd->to_bf16(p->c, room, (uint16_t *)p->y->data + r * p->c);
 }
 
 static void rows_y(const void *arg, int64_t begin, int64_t end) {
   const norm_t *p = arg;
   float wide[LOW_CHANNELS];
   for (int64_t r = begin; r < end; r++) {
-    if (!p->low_x) {
-      p->simd->channel_scale(p->c, p->x + r * p->c, p->mean, p->a, p->b, p->y + r * p->c);
-      continue;
-    }
-    p->simd->from_bf16(p->c, p->low_x + r * p->c, wide);
-    p->simd->channel_scale(p->c, wide, p->mean, p->a, p->b, wide);
-    p->simd->to_bf16(p->c, wide, p->low_y + r * p->c);
+    const float *x = ls_cpu_f32(p->simd, p->x, r * p->c, p->c, wide);
+    p->simd->channel_scale(p->c, x, p->mean, p->a, p->b, row_of_y(p, r, wide));
+    put_row(p, r, wide);
   }
 }
 
 static ls_status_t bn_apply(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  norm_t p = norm_of(stream, &args->in[0].shape);
-  if (is_wide(args, &p)) return args->widened(stream, args);
+  norm_t p = norm_of(stream, &args->in[0], NULL);
+  if (is_wide(&p)) return args->widened(stream, args);
   float *a = ls_cpu_room(stream, (size_t)(2 * p.c) * sizeof *a), *b = a + p.c;
   if (!a) return LS_ERR_MEMORY;
   const float *rest = ls_mean_rest(&args->in[1]), *beta = args->in[4].data;
   p.simd->mul(p.c, args->in[2].data, args->in[3].data, a);
   for (int64_t k = 0; k < p.c; k++)
     b[k] = rest ? beta[k] - rest[k] * a[k] : beta[k];
-  take_x(&p, &args->in[0]);
   p.mean = args->in[1].data;
   p.a = a;
   p.b = b;
-  take_y(&p, &args->out[0]);
+  p.y = &args->out[0];
   ls_cpu_loop(stream, p.n * p.each, 1, work_of(&p, 2), rows_y, &p);
   return LS_OK;
 }
@@ -171,24 +151,20 @@ static void rows_dx(const void *arg, int64_t begin, int64_t end) {
   const norm_t *p = arg;
   float wide[LOW_CHANNELS], wide_x[LOW_CHANNELS];
   for (int64_t r = begin; r < end; r++) {
-    int64_t at = r * p->c;
-    if (p->low_x && p->weight[r / p->each] > 0) {
-      p->simd->from_bf16(p->c, p->low_x + at, wide_x);
-      p->simd->from_bf16(p->c, p->low_dy + at, wide);
-      p->simd->channel_dx(p->c, wide, wide_x, p->mean, p->a, p->b, p->offset, wide);
-      p->simd->to_bf16(p->c, wide, p->low_y + at);
-    } else if (p->low_x)
-      memset(p->low_y + at, 0, (size_t)p->c * sizeof *p->low_y);
-    else if (p->weight[r / p->each] > 0)
-      p->simd->channel_dx(p->c, p->dy + at, p->x + at, p->mean, p->a, p->b, p->offset, p->y + at);
-    else
-      memset(p->y + at, 0, (size_t)p->c * sizeof(float));
+    float *dx = row_of_y(p, r, wide);
+    if (p->weight[r / p->each] > 0) {
+      const float *x = ls_cpu_f32(p->simd, p->x, r * p->c, p->c, wide_x);
+      const float *dy = ls_cpu_f32(p->simd, p->dy, r * p->c, p->c, wide);
+      p->simd->channel_dx(p->c, dy, x, p->mean, p->a, p->b, p->offset, dx);
+    } else
+      memset(dx, 0, (size_t)p->c * sizeof *dx);
+    put_row(p, r, wide);
   }
 }
 
 static ls_status_t bn_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  norm_t p = norm_of(stream, &args->in[1].shape);
-  if (is_wide(args, &p)) return args->widened(stream, args);
+  norm_t p = norm_of(stream, &args->in[1], &args->in[0]);
+  if (is_wide(&p)) return args->widened(stream, args);
   const float *gamma = args->in[2].data, *rstd = args->in[4].data, *back = args->in[6].data;
   const float *rest = ls_mean_rest(&args->in[3]);
   double count = *(const double *)args->in[7].data;
@@ -200,14 +176,12 @@ static ls_status_t bn_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
     b[k] = (float)(-scale * rstd[k] * back[p.c + k] / count);
     offset[k] = (float)(-scale * back[k] / count - (rest ? rest[k] : 0) * b[k]);
   }
-  take_dy(&p, &args->in[0]);
-  take_x(&p, &args->in[1]);
   p.mean = args->in[3].data;
   p.weight = args->in[5].data;
   p.a = a;
   p.b = b;
   p.offset = offset;
-  take_y(&p, &args->out[0]);
+  p.y = &args->out[0];
   ls_cpu_loop(stream, p.n * p.each, 1, work_of(&p, 3), rows_dx, &p);
   return LS_OK;
 }

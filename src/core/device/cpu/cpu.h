@@ -29,6 +29,14 @@ static inline const ls_simd_t *ls_cpu_simd(const ls_stream_t *stream) {
   return ((const ls_cpu_device_t *)stream->device)->simd;
 }
 
+/* Elements [at, at + count) of a tensor of floats in f32: where they lie, or widened into `room`. */
+static inline const float *ls_cpu_f32(const ls_simd_t *simd, const ls_tensor_t *t, int64_t at, int64_t count,
+                                      float *room) {
+  if (t->shape.dtype == LS_F32) return (const float *)t->data + at;
+  (t->shape.dtype == LS_BF16 ? simd->from_bf16 : simd->from_f16)(count, (const uint16_t *)t->data + at, room);
+  return room;
+}
+
 /* The amount of work in a whole loop. */
 typedef struct {
   int64_t bytes; /* bytes moved; heavy arithmetic counts as its time in bytes */

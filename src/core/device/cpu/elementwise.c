@@ -5,70 +5,50 @@
 
 enum { GRAIN = 64 };
 
+enum { BLOCK = 1024 }; /* 16-bit floats are widened block by block, which stay in the nearest cache */
+
+typedef void map1_fn(int64_t count, const float *x, float *y);
+typedef void map2_fn(int64_t count, const float *a, const float *b, float *y);
+
+/* y = map1(a), or map2(a, b). */
 typedef struct {
-  void (*map1)(int64_t count, const float *x, float *y);
-  void (*map2)(int64_t count, const float *a, const float *b, float *y);
-  const float *a, *b;
-  float *y;
-  const ls_simd_t *simd; /* of bf16 */
-  const uint16_t *low_a, *low_b;
-  uint16_t *low_y;
+  const ls_simd_t *simd;
+  map1_fn *map1;
+  map2_fn *map2;
+  const ls_tensor_t *a, *b, *y;
 } map_t;
 
-/* bf16, block by block: what is widened stays in the nearest cache. */
-static void run_low(const void *arg, int64_t begin, int64_t end) {
-  enum { BLOCK = 1024 };
+static void run_map(const void *arg, int64_t begin, int64_t end) {
   const map_t *m = arg;
-  float a[BLOCK], b[BLOCK];
-  for (int64_t at = begin; at < end; at += BLOCK) {
-    int64_t count = end - at < BLOCK ? end - at : BLOCK;
-    m->simd->from_bf16(count, m->low_a + at, a);
-    if (m->map2) {
-      m->simd->from_bf16(count, m->low_b + at, b);
-      m->map2(count, a, b, a);
-    } else
-      m->map1(count, a, a);
-    m->simd->to_bf16(count, a, m->low_y + at);
+  const bool low = m->y->shape.dtype != LS_F32;
+  float wide_a[BLOCK], wide_b[BLOCK];
+  for (int64_t at = begin, count; at < end; at += count) {
+    count = low && end - at > BLOCK ? BLOCK : end - at;
+    const float *a = ls_cpu_f32(m->simd, m->a, at, count, wide_a);
+    float *y = low ? wide_a : (float *)m->y->data + at;
+    if (m->map2)
+      m->map2(count, a, ls_cpu_f32(m->simd, m->b, at, count, wide_b), y);
+    else
+      m->map1(count, a, y);
+    if (low) m->simd->to_bf16(count, y, (uint16_t *)m->y->data + at);
   }
 }
 
-static void run_map1(const void *arg, int64_t begin, int64_t end) {
-  const map_t *m = arg;
-  m->map1(end - begin, m->a + begin, m->y + begin);
-}
-
-static void run_map2(const void *arg, int64_t begin, int64_t end) {
-  const map_t *m = arg;
-  m->map2(end - begin, m->a + begin, m->b + begin, m->y + begin);
-}
-
-static ls_status_t map_low(ls_stream_t *stream, const ls_kernel_args_t *args, int weight, map_t *m) {
-  int64_t count = ls_shape_count(&args->out[0].shape);
-  m->simd = ls_cpu_simd(stream);
-  m->low_a = args->in[0].data;
-  m->low_b = m->map2 ? args->in[1].data : NULL;
-  m->low_y = args->out[0].data;
-  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12 * weight), run_low, m);
-  return LS_OK;
-}
-
 /* `weight`: how many times the cost of moving the bytes. */
-static ls_status_t map1(ls_stream_t *stream, const ls_kernel_args_t *args, int weight,
-                        void (*fn)(int64_t, const float *, float *)) {
-  map_t m = {.map1 = fn, .a = args->in[0].data, .y = args->out[0].data};
-  int64_t count = ls_shape_count(&args->out[0].shape);
-  if (args->in[0].shape.dtype == LS_BF16) return map_low(stream, args, weight, &m);
-  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 8 * weight), run_map1, &m);
+static ls_status_t map(ls_stream_t *stream, int weight, const map_t *m) {
+  const ls_shape_t *y = &m->y->shape;
+  const int64_t count = ls_shape_count(y), bytes = m->map2 || y->dtype != LS_F32 ? 12 : 8;
+  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * bytes * weight), run_map, m);
   return LS_OK;
 }
 
-static ls_status_t map2(ls_stream_t *stream, const ls_kernel_args_t *args, int weight,
-                        void (*fn)(int64_t, const float *, const float *, float *)) {
-  map_t m = {.map2 = fn, .a = args->in[0].data, .b = args->in[1].data, .y = args->out[0].data};
-  int64_t count = ls_shape_count(&args->out[0].shape);
-  if (args->in[0].shape.dtype == LS_BF16) return map_low(stream, args, weight, &m);
-  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12 * weight), run_map2, &m);
-  return LS_OK;
+static ls_status_t map1(ls_stream_t *stream, const ls_kernel_args_t *args, int weight, map1_fn *fn) {
+  return map(stream, weight, &(map_t){ls_cpu_simd(stream), fn, NULL, &args->in[0], NULL, &args->out[0]});
+}
+
+static ls_status_t map2(ls_stream_t *stream, const ls_kernel_args_t *args, int weight, map2_fn *fn) {
+  return map(stream, weight,
+             &(map_t){ls_cpu_simd(stream), NULL, fn, &args->in[0], &args->in[1], &args->out[0]});
 }
 
 enum { LIGHT = 1, HEAVY = 4 };
@@ -91,6 +71,12 @@ KERNEL(silu_dx, map2, HEAVY, silu_dx)
 KERNEL(add, map2, LIGHT, add)
 KERNEL(mul, map2, LIGHT, mul)
 #undef KERNEL
+
+/* acc += x: (x) -> acc (inout). */
+static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args) {
+  const ls_simd_t *simd = ls_cpu_simd(stream);
+  return map(stream, LIGHT, &(map_t){simd, NULL, simd->add, &args->out[0], &args->in[0], &args->out[0]});
+}
 
 /* ---- normalize ---- */
 
@@ -175,28 +161,20 @@ typedef struct {
   const ls_tensor_t *x, *y;
 } cast_t;
 
-static const float *widen(const cast_t *c, int64_t at, int64_t count, float *room) {
-  const uint16_t *x = (const uint16_t *)c->x->data + at;
-  if (c->x->shape.dtype == LS_F32) return (const float *)c->x->data + at;
-  (c->x->shape.dtype == LS_BF16 ? c->simd->from_bf16 : c->simd->from_f16)(count, x, room);
-  return room;
-}
-
 /* Straight between f32 and 16 bits; else through f32, block by block. */
 static void run_cast(const void *arg, int64_t begin, int64_t end) {
-  enum { BLOCK = 1024 };
   const cast_t *c = arg;
   ls_dtype_t to = c->y->shape.dtype;
   if (to == LS_F32) {
     float *y = (float *)c->y->data + begin;
-    const float *x = widen(c, begin, end - begin, y);
+    const float *x = ls_cpu_f32(c->simd, c->x, begin, end - begin, y);
     if (x != y) memcpy(y, x, (size_t)(end - begin) * sizeof *y);
     return;
   }
   float room[BLOCK];
   for (int64_t at = begin; at < end; at += BLOCK) {
     int64_t count = end - at < BLOCK ? end - at : BLOCK;
-    (to == LS_BF16 ? c->simd->to_bf16 : c->simd->to_f16)(count, widen(c, at, count, room),
+    (to == LS_BF16 ? c->simd->to_bf16 : c->simd->to_f16)(count, ls_cpu_f32(c->simd, c->x, at, count, room),
                                                          (uint16_t *)c->y->data + at);
   }
 }
@@ -205,17 +183,6 @@ static ls_status_t cast(ls_stream_t *stream, const ls_kernel_args_t *args) {
   cast_t c = {ls_cpu_simd(stream), &args->in[0], &args->out[0]};
   int64_t count = ls_shape_count(&args->out[0].shape);
   ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 6), run_cast, &c);
-  return LS_OK;
-}
-
-/* acc += x: (x) -> acc (inout). */
-static ls_status_t accumulate(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  map_t m = {.map2 = ls_cpu_simd(stream)->add,
-             .a = args->out[0].data,
-             .b = args->in[0].data,
-             .y = args->out[0].data};
-  int64_t count = ls_shape_count(&args->out[0].shape);
-  ls_cpu_loop(stream, count, GRAIN, LS_CPU_BYTES(count * 12), run_map2, &m);
   return LS_OK;
 }
 

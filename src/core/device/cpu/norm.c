@@ -1,5 +1,4 @@
-/* Layer norm: rows are independent but for the gradients of gamma and beta, which are cut along
- * the features. */
+/* Layer norm: rows are independent. The gradients of gamma and beta add over rows, so they are cut along the features. */
 #include "device/cpu/cpu.h"
 
 #include <string.h>
@@ -52,17 +51,21 @@ static void rows_dx(const void *arg, int64_t begin, int64_t end) {
                           n->rstd_in[r], n->dx + r * n->width);
 }
 
+/* dy, x, and from input `mean` on the means and reciprocal deviations of the rows. */
+static norm_t backward_of(ls_stream_t *stream, const ls_kernel_args_t *args, int64_t width, int mean) {
+  return (norm_t){.simd = ls_cpu_simd(stream),
+                  .rows = ls_shape_count(&args->in[0].shape) / width,
+                  .width = width,
+                  .dy = args->in[0].data,
+                  .x = args->in[1].data,
+                  .mean_in = args->in[mean].data,
+                  .rstd_in = args->in[mean + 1].data};
+}
+
 static ls_status_t layer_norm_dx(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  int64_t width = args->in[2].shape.dim[0];
-  norm_t n = {.simd = ls_cpu_simd(stream),
-              .rows = ls_shape_count(&args->in[0].shape) / width,
-              .width = width,
-              .dy = args->in[0].data,
-              .x = args->in[1].data,
-              .gamma = args->in[2].data,
-              .mean_in = args->in[3].data,
-              .rstd_in = args->in[4].data,
-              .dx = args->out[0].data};
+  norm_t n = backward_of(stream, args, args->in[2].shape.dim[0], 3);
+  n.gamma = args->in[2].data;
+  n.dx = args->out[0].data;
   ls_cpu_loop(stream, n.rows, 1, work_of(&n), rows_dx, &n);
   return LS_OK;
 }
@@ -77,17 +80,10 @@ static void columns_dgb(const void *arg, int64_t begin, int64_t end) {
 }
 
 static ls_status_t layer_norm_dgb(ls_stream_t *stream, const ls_kernel_args_t *args) {
-  int64_t width = args->out[0].shape.dim[0];
-  norm_t n = {.simd = ls_cpu_simd(stream),
-              .rows = ls_shape_count(&args->in[0].shape) / width,
-              .width = width,
-              .dy = args->in[0].data,
-              .x = args->in[1].data,
-              .mean_in = args->in[2].data,
-              .rstd_in = args->in[3].data,
-              .dgamma = args->out[0].data,
-              .dbeta = args->out[1].data};
-  ls_cpu_loop(stream, width, 16, work_of(&n), columns_dgb, &n);
+  norm_t n = backward_of(stream, args, args->out[0].shape.dim[0], 2);
+  n.dgamma = args->out[0].data;
+  n.dbeta = args->out[1].data;
+  ls_cpu_loop(stream, n.width, 16, work_of(&n), columns_dgb, &n);
   return LS_OK;
 }
 

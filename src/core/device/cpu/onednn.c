@@ -1,7 +1,7 @@
-/* Runs convolutions, and products of bf16, by oneDNN's primitives (onednn_make.c), in the calling thread and with memory of
- * the caller's, and counts what they hold. Tensors stay in the layouts that all ops have; only a convolution's filters are
- * packed, before or, as gradients, behind it. Without oneDNN 2, and where it has no kernel of its own for this processor,
- * everything here declines. */
+/* Runs convolutions, and products of bf16, by oneDNN's primitives (onednn_make.c), in the calling thread and with the
+ * caller's memory. Tensors stay in the layouts that all ops have. Only a convolution's filters are packed before it, and
+ * gradients of filters unpacked after it. Everything here declines without oneDNN 2, and where oneDNN has no kernel of its
+ * own for this processor. */
 #include "device/cpu/onednn.h"
 
 #if defined(LS_CPU_ONEDNN)
@@ -110,28 +110,19 @@ static void run_products(const void *arg, int64_t part, int64_t end) {
   }
 }
 
-static ls_onednn_key_t product_key(const ls_cpu_product_t *of) {
-  return (ls_onednn_key_t){.kind = LS_ONEDNN_PRODUCT,
-                           .low = of->low,
-                           .product = {of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda,
-                                       of->ldb, of->ldc, of->bias != NULL}};
-}
-
-static ls_cpu_work_t product_work(const ls_cpu_product_t *of) {
-  return LS_CPU_FLOPS(of->m * of->n * of->k); /* half the time of f32 */
-}
-
-enum { PRODUCT_GRAIN = 16 };
-
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of) {
+  enum { GRAIN = 16 };
   atomic_bool failed = false;
-  ls_cpu_work_t work = product_work(of);
+  const ls_cpu_work_t work = LS_CPU_FLOPS(of->m * of->n * of->k); /* half the time of f32 */
   parts_t p = {.count = of->by_columns ? of->n : of->m,
-               .grain = PRODUCT_GRAIN,
+               .grain = GRAIN,
                .parts = ls_cpu_parts(stream, work),
                .product = of,
                .failed = &failed};
-  ls_onednn_key_t key = product_key(of);
+  ls_onednn_key_t key = {.kind = LS_ONEDNN_PRODUCT,
+                         .low = of->low,
+                         .product = {of->transpose_a, of->transpose_b, of->m, of->n, of->k, of->lda, of->ldb,
+                                     of->ldc, of->bias != NULL}};
   ls_status_t status = prepare(stream, &p, &key, of->by_columns ? &key.product.n : &key.product.m, 0);
   if (status) return status;
   ls_cpu_library_loop(stream, p.parts, 1, work, run_products, &p);
@@ -158,69 +149,61 @@ static void add_filters(const void *arg, int64_t begin, int64_t end) {
                  sum + begin);
 }
 
+/* Filters between our order and oneDNN's. */
 typedef struct {
   const parts_t *parts;
-  void *from, *to;
+  void *ours;
 } pack_t;
 
 static void pack(const void *arg, int64_t begin, int64_t end) {
   const pack_t *k = arg;
-  (void)begin;
-  (void)end;
-  if (!ls_onednn_pack(k->parts->library, k->parts->primitive[0], k->from, k->to)) *k->parts->failed = true;
-}
-
-static ls_cpu_work_t conv_work(const ls_window_t *v, bool low) {
-  const int64_t flops = 2 * v->n * v->oh * v->ow * v->o * (v->c / v->groups) * v->kh * v->kw;
-  return LS_CPU_FLOPS(low ? flops / 2 : flops);
+  const parts_t *p = k->parts;
+  const bool out = p->kind == LS_CPU_CONV_DW;
+  (void)begin, (void)end;
+  if (!ls_onednn_pack(p->library, p->primitive[0], out ? p->filters : k->ours, out ? k->ours : p->filters))
+    *p->failed = true;
 }
 
 ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
                                void *x, void *w, void *y) {
   const int64_t each = low ? 2 : 4;
+  const bool gradient = kind == LS_CPU_CONV_DW;
+  const int64_t flops = 2 * v->n * v->oh * v->ow * v->o * (v->c / v->groups) * v->kh * v->kw;
+  const ls_cpu_work_t work = LS_CPU_FLOPS(low ? flops / 2 : flops), little = {0};
   atomic_bool failed = false;
-  const ls_cpu_work_t work = conv_work(v, low);
   parts_t p = {.count = v->n,
                .grain = 1,
                .parts = ls_cpu_parts(stream, work),
                .kind = kind,
                .x = x,
                .y = y,
+               .x_bytes = v->h * v->w * v->c * each,
+               .y_bytes = v->oh * v->ow * v->o * each,
                .failed = &failed};
-  p.x_bytes = v->h * v->w * v->c * each;
-  p.y_bytes = v->oh * v->ow * v->o * each;
   if (p.parts > v->n) p.parts = v->n;
   ls_onednn_key_t key = {.kind = kind, .low = low, .window = *v};
-  ls_status_t status = prepare(stream, &p, &key, &key.window.n, kind == LS_CPU_CONV_DW ? p.parts : 1);
+  ls_status_t status = prepare(stream, &p, &key, &key.window.n, gradient ? p.parts : 1);
   if (status) return status;
-  pack_t k = {&p, kind == LS_CPU_CONV_DW ? p.filters : w, kind == LS_CPU_CONV_DW ? w : p.filters};
-  if (kind != LS_CPU_CONV_DW) ls_cpu_library_loop(stream, 1, 1, (ls_cpu_work_t){0}, pack, &k);
+  const pack_t k = {&p, w};
+  const int64_t count = (int64_t)(p.filter_bytes / sizeof(float));
+  if (!gradient) ls_cpu_library_loop(stream, 1, 1, little, pack, &k);
   ls_cpu_library_loop(stream, p.parts, 1, work, run_images, &p);
-  if (kind == LS_CPU_CONV_DW) {
-    int64_t count = (int64_t)(p.filter_bytes / sizeof(float));
-    if (p.parts > 1) ls_cpu_loop(stream, count, 16, LS_CPU_BYTES(count * 4 * (p.parts + 1)), add_filters, &p);
-    ls_cpu_library_loop(stream, 1, 1, (ls_cpu_work_t){0}, pack, &k);
-  }
+  if (gradient && p.parts > 1)
+    ls_cpu_loop(stream, count, 16, LS_CPU_BYTES(count * 4 * (p.parts + 1)), add_filters, &p);
+  if (gradient) ls_cpu_library_loop(stream, 1, 1, little, pack, &k);
   return failed ? LS_ERR_MEMORY : LS_OK;
 }
 
 #else
 
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *of) {
-  (void)stream;
-  (void)of;
+  (void)stream, (void)of;
   return LS_ERR_UNSUPPORTED;
 }
 
 ls_status_t ls_cpu_convolution(ls_stream_t *stream, ls_cpu_conv_kind_t kind, const ls_window_t *v, bool low,
                                void *x, void *w, void *y) {
-  (void)stream;
-  (void)kind;
-  (void)v;
-  (void)low;
-  (void)x;
-  (void)w;
-  (void)y;
+  (void)stream, (void)kind, (void)v, (void)low, (void)x, (void)w, (void)y;
   return LS_ERR_UNSUPPORTED;
 }
 

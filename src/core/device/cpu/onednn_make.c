@@ -1,5 +1,5 @@
-/* Makes oneDNN's primitives: convolutions, and products of bf16. A device makes one for each shape when it is asked for
- * first, and keeps it. Where oneDNN has no kernel of its own for this processor there is none. */
+/* Makes oneDNN's primitives: convolutions, and products of bf16. A device makes a primitive when its shape is first used,
+ * and keeps it. If oneDNN has no kernel of its own for this processor, there is none. */
 #include "device/cpu/onednn.h"
 
 #if defined(LS_CPU_ONEDNN)
@@ -14,23 +14,14 @@ bool ls_cpu_convolves(void) {
   return ls_cpu_onednn_has(dnnl_cpu_isa_avx2);
 }
 
-bool ls_onednn_library_open(ls_cpu_onednn_t *o) {
-  return !dnnl_engine_create(&o->engine, dnnl_cpu, 0) && !dnnl_primitive_attr_create(&o->attr) &&
-         !dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user);
-}
-
-void ls_onednn_library_close(ls_cpu_onednn_t *o) {
-  if (o->attr) dnnl_primitive_attr_destroy(o->attr);
-  if (o->stream) dnnl_stream_destroy(o->stream);
-  if (o->engine) dnnl_engine_destroy(o->engine);
-}
-
 static ls_cpu_onednn_t *library_of(ls_cpu_device_t *cpu) {
   if (cpu->onednn) return cpu->onednn;
   ls_cpu_onednn_t *o = ls_alloc(cpu->host.base.ctx, sizeof *o);
   if (!o) return NULL;
   cpu->onednn = o;
-  if (!ls_onednn_library_open(o) || dnnl_stream_create(&o->stream, o->engine, 0)) {
+  if (dnnl_engine_create(&o->engine, dnnl_cpu, 0) || dnnl_primitive_attr_create(&o->attr) ||
+      dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user) ||
+      dnnl_stream_create(&o->stream, o->engine, 0)) {
     ls_cpu_onednn_close(cpu);
     return NULL;
   }
@@ -47,7 +38,9 @@ void ls_cpu_onednn_close(ls_cpu_device_t *cpu) {
       if (p->pack) dnnl_primitive_destroy(p->pack);
       ls_free(p);
     }
-  ls_onednn_library_close(o);
+  if (o->attr) dnnl_primitive_attr_destroy(o->attr);
+  if (o->stream) dnnl_stream_destroy(o->stream);
+  if (o->engine) dnnl_engine_destroy(o->engine);
   ls_free(o);
   cpu->onednn = NULL;
 }
@@ -62,7 +55,7 @@ static bool add_arg(ls_onednn_primitive_t *p, int arg, const_dnnl_primitive_desc
   return true;
 }
 
-/* What runs, and its scratchpad behind the arguments that were added. */
+/* Makes the primitive; its scratchpad is the last argument. */
 static bool finish(ls_onednn_primitive_t *p, const_dnnl_primitive_desc_t from) {
   if (!add_arg(p, DNNL_ARG_SCRATCHPAD, from, dnnl_query_scratchpad_md)) return false;
   p->scratch_bytes = dnnl_memory_desc_get_size(&p->desc[p->count - 1]);
@@ -75,26 +68,19 @@ static void plane(dnnl_memory_desc_t *desc, int64_t rows, int64_t columns, int64
   dnnl_memory_desc_init_by_strides(desc, 2, dims, type, strides);
 }
 
-dnnl_primitive_desc_t ls_onednn_describe_product(const ls_cpu_onednn_t *o, const ls_onednn_key_t *key,
-                                                 dnnl_memory_desc_t *bias) {
+static bool make_product(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_onednn_primitive_t *p) {
   const int64_t m = key->product.m, n = key->product.n, k = key->product.k;
-  dnnl_memory_desc_t a, b, c;
+  const dnnl_data_type_t to = key->low ? dnnl_bf16 : dnnl_f32;
+  dnnl_memory_desc_t a, b, c, bias;
   dnnl_matmul_desc_t desc;
   dnnl_primitive_desc_t made = NULL;
-  dnnl_data_type_t to = key->low ? dnnl_bf16 : dnnl_f32;
   plane(&a, m, k, key->product.lda, key->product.transpose_a, dnnl_bf16);
   plane(&b, k, n, key->product.ldb, key->product.transpose_b, dnnl_bf16);
-  plane(bias, 1, n, n, false, to);
+  plane(&bias, 1, n, n, false, to);
   plane(&c, m, n, key->product.ldc, false, to);
-  bool done = !dnnl_matmul_desc_init(&desc, &a, &b, key->product.bias ? bias : NULL, &c) &&
-              !dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, NULL);
-  return done ? made : NULL;
-}
-
-static bool make_product(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_onednn_primitive_t *p) {
-  dnnl_memory_desc_t bias;
-  dnnl_primitive_desc_t made = ls_onednn_describe_product(o, key, &bias);
-  if (!made) return false;
+  if (dnnl_matmul_desc_init(&desc, &a, &b, key->product.bias ? &bias : NULL, &c) ||
+      dnnl_primitive_desc_create(&made, &desc, o->attr, o->engine, NULL))
+    return false;
   bool done = add_arg(p, DNNL_ARG_SRC, made, dnnl_query_src_md) &&
               add_arg(p, DNNL_ARG_WEIGHTS, made, dnnl_query_weights_md) &&
               add_arg(p, DNNL_ARG_DST, made, dnnl_query_dst_md);
@@ -114,13 +100,15 @@ static void images(dnnl_memory_desc_t *desc, int64_t n, int64_t c, int64_t h, in
   dnnl_memory_desc_init_by_tag(desc, 4, dims, type, dnnl_nhwc);
 }
 
-const char *ls_onednn_name(const_dnnl_primitive_desc_t made) {
+/* The name of its implementation, such as "brgemm:avx512_core_bf16"; "" is not known. */
+static const char *name_of(const_dnnl_primitive_desc_t made) {
   const char *name = "";
   dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, (void *)&name);
   return name;
 }
 
-const dnnl_memory_desc_t *ls_onednn_filters(const_dnnl_primitive_desc_t made, ls_cpu_conv_kind_t kind) {
+/* The packed filters that it reads, or as their gradient writes. NULL: not known. */
+static const dnnl_memory_desc_t *filters_of(const_dnnl_primitive_desc_t made, ls_cpu_conv_kind_t kind) {
   return dnnl_primitive_desc_query_md(
       made, kind == LS_CPU_CONV_DW ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
 }
@@ -131,7 +119,7 @@ static bool starts_with(const char *text, const char *with) {
 
 /* Kernels made for this processor, and for channels of their own where the convolution is of that kind. */
 static bool is_good(const_dnnl_primitive_desc_t made, bool depthwise) {
-  const char *name = ls_onednn_name(made);
+  const char *name = name_of(made);
   return (starts_with(name, "brg") || starts_with(name, "jit") || starts_with(name, "brd")) &&
          (!depthwise || strstr(name, "_dw"));
 }
@@ -141,10 +129,10 @@ static bool is_good(const_dnnl_primitive_desc_t made, bool depthwise) {
  * and without AMX for windows of one pixel where filters are no multiple of 16 or pixels are left out. */
 static bool is_wrong(const_dnnl_primitive_desc_t made, const ls_onednn_key_t *key) {
   const ls_window_t *v = &key->window;
-  const dnnl_memory_desc_t *filters = ls_onednn_filters(made, (ls_cpu_conv_kind_t)key->kind);
+  const dnnl_memory_desc_t *filters = filters_of(made, (ls_cpu_conv_kind_t)key->kind);
   const bool dw = key->kind == LS_CPU_CONV_DW, strided = v->sh > 1 || v->sw > 1, pixel = v->kh * v->kw == 1;
   if (key->low && (dw ? v->dh > 1 || v->dw > 1 || (pixel && strided) : pixel && v->o % 16 != 0)) return true;
-  return dw && strided && strstr(ls_onednn_name(made), "1x1") &&
+  return dw && strided && strstr(name_of(made), "1x1") &&
          (!filters || v->c < filters->format_desc.blocking.inner_blks[0]);
 }
 
@@ -174,9 +162,10 @@ static bool make_pack(ls_cpu_onednn_t *o, const dnnl_memory_desc_t *from, const 
   return done;
 }
 
-/* Gradients of filters are f32. The forward pass is what oneDNN asks for to make the others. */
-dnnl_primitive_desc_t ls_onednn_describe_convolution(const ls_cpu_onednn_t *o, const ls_onednn_key_t *key,
-                                                     dnnl_memory_desc_t *plain) {
+/* The convolution of this key, and its filters in our order. NULL: oneDNN has none that is made for this processor. The
+ * caller destroys it. Gradients of filters are f32. oneDNN makes gradients from the description of the forward pass. */
+static dnnl_primitive_desc_t describe_convolution(const ls_cpu_onednn_t *o, const ls_onednn_key_t *key,
+                                                  dnnl_memory_desc_t *plain) {
   const ls_cpu_conv_kind_t kind = (ls_cpu_conv_kind_t)key->kind;
   const ls_window_t *v = &key->window;
   const dnnl_data_type_t type = key->low ? dnnl_bf16 : dnnl_f32,
@@ -220,7 +209,7 @@ dnnl_primitive_desc_t ls_onednn_describe_convolution(const ls_cpu_onednn_t *o, c
 
 static bool make_convolution(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_onednn_primitive_t *p) {
   const bool dx = key->kind == LS_CPU_CONV_DX, dw = key->kind == LS_CPU_CONV_DW;
-  dnnl_primitive_desc_t made = ls_onednn_describe_convolution(o, key, &p->plain);
+  dnnl_primitive_desc_t made = describe_convolution(o, key, &p->plain);
   if (!made) return false;
   bool done = add_arg(p, dx ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, made,
                       dx ? dnnl_query_diff_src_md : dnnl_query_src_md) &&

@@ -65,17 +65,8 @@ INLINE void nn_band(const int rows, const bool add, int64_t cols, int64_t depth,
 INLINE void nn_rows(const bool add, int64_t rows, int64_t cols, int64_t depth, const float *a, int64_t a_row,
                     int64_t a_depth, const float *b, int64_t ldb, float *y, int64_t ldy) {
   int64_t r = 0;
-  for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
-    nn_band(TILE_ROWS, add, cols, depth, a + r * a_row, a_row, a_depth, b, ldb, y + r * ldy, ldy);
-  if (TILE_ROWS > 4 && r + 4 <= rows) {
-    nn_band(4, add, cols, depth, a + r * a_row, a_row, a_depth, b, ldb, y + r * ldy, ldy);
-    r += 4;
-  }
-  if (r + 2 <= rows) {
-    nn_band(2, add, cols, depth, a + r * a_row, a_row, a_depth, b, ldb, y + r * ldy, ldy);
-    r += 2;
-  }
-  if (r < rows) nn_band(1, add, cols, depth, a + r * a_row, a_row, a_depth, b, ldb, y + r * ldy, ldy);
+  IN_TILES(TILE_ROWS, r, rows,
+           nn_band(TILE, add, cols, depth, a + r * a_row, a_row, a_depth, b, ldb, y + r * ldy, ldy));
 }
 
 /* Depth and columns are cut so that the part of b in use stays in the level-2 cache and few pages are open at

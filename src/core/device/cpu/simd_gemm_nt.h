@@ -41,17 +41,8 @@ INLINE void dots_tile(const int rows, const int outs, bool first, int64_t depth,
 INLINE void dots_rows(const int outs, int64_t rows, bool first, int64_t depth, const float *x, int64_t ldx,
                       const float *w, int64_t ldw, const float *bias, float *y, int64_t ldy) {
   int64_t r = 0;
-  for (; r + TILE_ROWS <= rows; r += TILE_ROWS)
-    dots_tile(TILE_ROWS, outs, first, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
-  if (TILE_ROWS > 4 && r + 4 <= rows) {
-    dots_tile(4, outs, first, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
-    r += 4;
-  }
-  if (r + 2 <= rows) {
-    dots_tile(2, outs, first, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
-    r += 2;
-  }
-  if (r < rows) dots_tile(1, outs, first, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy);
+  IN_TILES(TILE_ROWS, r, rows,
+           dots_tile(TILE, outs, first, depth, x + r * ldx, ldx, w, ldw, bias, y + r * ldy, ldy));
 }
 
 /* The depth is cut so that the rows of x in use stay in the level-1 cache. */

@@ -139,17 +139,10 @@ INLINE void forward_tile(const ls_simd_chain_t *k, const int gates, const int ro
 }
 
 INLINE void forward(const ls_simd_chain_t *k, const int gates, int64_t begin, int64_t end) {
-  const int rows = TILE_SUMS / gates;
   for (int64_t s = 0; s < k->t; s++)
     for (int64_t u = 0; u < k->h; u += LANES) {
       int64_t r = begin;
-      for (; r + rows <= end; r += rows)
-        forward_tile(k, gates, rows, s, r, u);
-      for (; rows > 4 && r + 4 <= end; r += 4)
-        forward_tile(k, gates, 4, s, r, u);
-      for (; r + 2 <= end; r += 2)
-        forward_tile(k, gates, 2, s, r, u);
-      if (r < end) forward_tile(k, gates, 1, s, r, u);
+      IN_TILES(TILE_SUMS / gates, r, end, forward_tile(k, gates, TILE, s, r, u));
     }
 }
 
@@ -219,13 +212,7 @@ INLINE void dx_tile(const ls_simd_chain_t *k, const int gates, const int rows, c
 INLINE void dx_panel(const ls_simd_chain_t *k, const int gates, const int vecs, int64_t s, int64_t begin,
                      int64_t end, int64_t u) {
   int64_t r = begin;
-  for (; r + TILE_ROWS <= end; r += TILE_ROWS)
-    dx_tile(k, gates, TILE_ROWS, vecs, s, r, u);
-  for (; TILE_ROWS > 4 && r + 4 <= end; r += 4)
-    dx_tile(k, gates, 4, vecs, s, r, u);
-  for (; r + 2 <= end; r += 2)
-    dx_tile(k, gates, 2, vecs, s, r, u);
-  if (r < end) dx_tile(k, gates, 1, vecs, s, r, u);
+  IN_TILES(TILE_ROWS, r, end, dx_tile(k, gates, TILE, vecs, s, r, u));
 }
 
 INLINE void backward(const ls_simd_chain_t *k, const int gates, int64_t begin, int64_t end) {

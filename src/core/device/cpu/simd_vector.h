@@ -32,6 +32,21 @@ typedef int32_t veci_mem_t __attribute__((vector_size(LS_VECTOR_BYTES), aligned(
 #define UNROLL _Pragma("GCC unroll 24")
 #endif
 
+/* Cuts rows [r, end) into tiles of `most`, 4, 2 and 1 rows, and runs the statement for each. TILE is its number of rows,
+ * which the compiler knows: it unrolls each kind of tile. */
+#define IN_TILES(most, r, end, ...)                                                                          \
+  do {                                                                                                       \
+    TILES_OF(most, r, end, __VA_ARGS__)                                                                      \
+    if ((most) > 4) TILES_OF(4, r, end, __VA_ARGS__)                                                         \
+    TILES_OF(2, r, end, __VA_ARGS__)                                                                         \
+    TILES_OF(1, r, end, __VA_ARGS__)                                                                         \
+  } while (0)
+#define TILES_OF(rows, r, end, ...)                                                                          \
+  for (; r + (rows) <= (end); r += (rows)) {                                                                 \
+    const int TILE = (rows);                                                                                 \
+    __VA_ARGS__;                                                                                             \
+  }
+
 INLINE vec_t load(const float *p) {
   return *(const vec_mem_t *)p;
 }
