@@ -187,15 +187,5 @@ static void refused_with_its_place(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(cleared_is_unknown),
-      cmocka_unit_test_setup_teardown(both_ways, capture_setup, capture_teardown),
-      cmocka_unit_test(numbers_are_scaled),
-      cmocka_unit_test(members_depend_on_flags),
-      cmocka_unit_test_setup_teardown(lists_in_lists_take_the_record_s_count, capture_setup,
-                                      capture_teardown),
-      cmocka_unit_test_setup_teardown(refused_with_its_place, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, cleared_is_unknown, both_ways, numbers_are_scaled,
+      members_depend_on_flags, lists_in_lists_take_the_record_s_count, refused_with_its_place)

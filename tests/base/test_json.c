@@ -87,10 +87,5 @@ static void memory_runs_out(void **state) {
   assert_true(capture_fail_each_alloc(c, read_once) > 0);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(whole), TEST(refused), TEST(too_large_or_absent),
-                                     TEST(numbers_have_no_more_digits_than_read_back_equal),
-                                     TEST(memory_runs_out)};
-  return cmocka_run_group_tests_name("json", tests, NULL, NULL);
-}
+TESTS(setup, teardown, whole, refused, too_large_or_absent, numbers_have_no_more_digits_than_read_back_equal,
+      memory_runs_out)

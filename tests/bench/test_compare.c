@@ -21,7 +21,6 @@ static void scaled(const double *x, double factor, double *y) {
 }
 
 static void test_verdicts(void **state) {
-  (void)state;
   double fast[N], close[N], wild[N];
   scaled(base, 0.8, fast);
   scaled(base, 1.02, close);
@@ -36,7 +35,6 @@ static void test_verdicts(void **state) {
 }
 
 static void test_percent_of_b(void **state) {
-  (void)state;
   double twice[N];
   ls_bench_comparison_t c;
   scaled(base, 2, twice);
@@ -50,7 +48,6 @@ static void test_percent_of_b(void **state) {
 }
 
 static void test_too_few(void **state) {
-  (void)state;
   ls_bench_comparison_t c;
   ls_bench_compare(base, 1, base, N, 5, &c);
   assert_int_equal(c.verdict, LS_BENCH_UNDECIDED);
@@ -62,7 +59,6 @@ static void test_too_few(void **state) {
 /* Equal distributions: "faster" or "slower" with a margin too small for equivalence in about 5 % of the
  * pairs. */
 static void test_false_alarms(void **state) {
-  (void)state;
   int alarms = 0, equivalent = 0;
   enum { PAIRS = 1000 };
   for (int p = 0; p < PAIRS; p++) {
@@ -129,7 +125,6 @@ static void check_bits(json_t *one, json_t *same, float *w) {
 }
 
 static void test_validation(void **state) {
-  (void)state;
   static const double norms[] = {5, 4, 3, 2.5, 2.2}, other[] = {2, 3, 2.5, 4, 1};
   static float w[] = {1, 2, 3}, near[] = {1.00005f, 2, 3}, far[] = {1.001f, 2, 3};
   json_t *one = made_curve(0.5, norms, 5), *same = made_curve(0.505, norms, 5),
@@ -167,7 +162,6 @@ static void test_validation(void **state) {
 }
 
 static void test_limits(void **state) {
-  (void)state;
   char text[64];
   assert_string_equal(ls_bench_gpu_limit_text(0x24, text), "power cap, heat");
   assert_string_equal(ls_bench_gpu_limit_text(-1, text), "");
@@ -176,9 +170,5 @@ static void test_limits(void **state) {
   assert_true(ls_bench_cpu_throttles("/no/such/folder") == -1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_verdicts),   cmocka_unit_test(test_percent_of_b),
-                                     cmocka_unit_test(test_too_few),    cmocka_unit_test(test_false_alarms),
-                                     cmocka_unit_test(test_validation), cmocka_unit_test(test_limits)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_verdicts, test_percent_of_b, test_too_few, test_false_alarms, test_validation,
+      test_limits)

@@ -28,7 +28,6 @@ static const char *answer_of(json_t *d, size_t at) {
 
 /* Numbers had digits that nobody reads. */
 static void test_numbers_as_people_read_them(void **state) {
-  (void)state;
   assert_string_equal(ls_text_p(4.65e-08).s, "< 0.001");
   assert_string_equal(ls_text_around(12214.4, 12163.4, 12265.4, 1, "+-").s, "12,214 +- 51");
   assert_string_equal(ls_text_around(320.94, 317.74, 324.14, 1, "+-").s, "320.9 +- 3.2");
@@ -37,7 +36,6 @@ static void test_numbers_as_people_read_them(void **state) {
 }
 
 static void test_strong_scaling(void **state) {
-  (void)state;
   json_t *d = made_document(two_variants(slow), json_array(), &plain_method);
   const json_t *v = json_array_get(json_object_get(d, "variants"), 1);
   near(ls_bench_number(v, "step_time_us.mean"), 125);
@@ -56,7 +54,6 @@ static void test_strong_scaling(void **state) {
 
 /* Two ranks with twice the batch in the same time are twice as fast. */
 static void test_weak_scaling(void **state) {
-  (void)state;
   json_t *variants = json_array();
   ls_bench_method_t method = plain_method;
   method.weak = true;
@@ -70,7 +67,6 @@ static void test_weak_scaling(void **state) {
 }
 
 static void test_outliers(void **state) {
-  (void)state;
   json_t *d = made_document(two_variants(spiked), json_array(), &plain_method);
   const json_t *v = json_array_get(json_object_get(d, "variants"), 0);
   const json_t *flagged = json_object_get(v, "outliers");
@@ -83,7 +79,6 @@ static void test_outliers(void **state) {
 }
 
 static void test_control(void **state) {
-  (void)state;
   json_t *control = json_pack("[f, f]", 0.8, 1e-6);
   json_t *d = made_document(two_variants(slow), control, &plain_method);
   near(ls_bench_number(d, "control.pairs"), 2);
@@ -93,7 +88,6 @@ static void test_control(void **state) {
 }
 
 static void test_void_runs(void **state) {
-  (void)state;
   ls_bench_method_t method = plain_method;
   method.cpu_throttles_before = 7;
   method.cpu_throttles_after = 9;
@@ -114,7 +108,6 @@ static void test_void_runs(void **state) {
 /* A captured step hides its parts: those of the traced repetition stand in, and say so. Energy needs a
  * second. */
 static void test_traced_parts(void **state) {
-  (void)state;
   json_t *variants = two_variants(slow), *v = json_array_get(variants, 1), *r;
   size_t i;
   json_object_set_new(v, "traced",
@@ -148,7 +141,6 @@ static void test_traced_parts(void **state) {
 
 /* The fastest product of the same device and thread count; other precisions and ops do not count. */
 static void test_peak(void **state) {
-  (void)state;
   static ls_machine_t machine;
   ls_profile_t *profile;
   ls_machine_clear(&machine);
@@ -182,7 +174,6 @@ static void test_peak(void **state) {
 
 /* What lies between the parts and their step is rest; where no run was traced nobody reads about one. */
 static void test_parts_add_up(void **state) {
-  (void)state;
   json_t *variants = two_variants(slow), *r, *v = json_array_get(variants, 0);
   size_t i;
   json_array_foreach(json_object_get(v, "repetitions"), i, r)
@@ -206,7 +197,6 @@ static void test_parts_add_up(void **state) {
 
 /* A run that ended early says so in the document and in the reports; so does a variant that gave up. */
 static void test_incomplete(void **state) {
-  (void)state;
   json_t *variants = two_variants(slow);
   ls_bench_method_t method = plain_method;
   method.incomplete = "interrupted";
@@ -231,7 +221,6 @@ static void expect_no_match(json_t *d, json_t *plan, const char *key, json_t *ot
 }
 
 static void test_plan(void **state) {
-  (void)state;
   json_t *d = made_document(two_variants(slow), json_array(), &plain_method);
   json_t *plan = json_pack(
       "{s:i, s:i, s:s, s:s, s:[{s:i, s:i, s:s, s:{s:f, s:f, s:f}}, {s:i, s:i, s:s, s:{s:f, s:f, s:f}}, "
@@ -260,7 +249,6 @@ static void test_plan(void **state) {
 
 /* Measurements that lie as far apart as noise can put them, or are too short to be seen: nothing is lost or no number. */
 static void test_extreme_measurements_lose_nothing(void **state) {
-  (void)state;
   static const double times[] = {1e-9, 0.5, 100, 101, 3e4, 1e12};
   static const int counts[] = {1, 2, 3, 5};
   srand(1);
@@ -306,7 +294,6 @@ static void test_extreme_measurements_lose_nothing(void **state) {
 /* The verdict comes first, with its figure; an undecided one has 1 inside its interval. On a busy machine the answer says so,
  * and an efficiency above one is unknown: other programs made one rank slow, and the headline was a speed-up of 4.71x. */
 static void test_answers(void **state) {
-  (void)state;
   static const double wide[] = {100, 300, 150, 210, 260}, disturbed[] = {590, 588, 592, 589, 591};
   const struct {
     const double *one, *two;
@@ -339,7 +326,6 @@ static void test_answers(void **state) {
 }
 
 static void test_one_repetition(void **state) {
-  (void)state;
   json_t *variants = json_array();
   json_array_append_new(variants, made_variant(8, 8, 1, "single", slow, 1));
   json_array_append_new(variants, made_variant(8, 8, 2, "ddp", quick, 1));
@@ -357,7 +343,6 @@ static void write_file(const char *path, const char *text) {
 }
 
 static void test_read_back(void **state) {
-  (void)state;
   char path[] = "/tmp/lockstep-test-XXXXXX";
   int fd = mkstemp(path);
   assert_true(fd >= 0);
@@ -433,7 +418,6 @@ static void break_members(const json_t *whole, json_t *at) {
 }
 
 static void test_any_document_has_answers(void **state) {
-  (void)state;
   json_t *d = made_document(two_variants(spiked), json_array(), &plain_method);
   json_t *v = json_array_get(json_object_get(d, "variants"), 1);
   json_object_set_new(v, "validation", json_pack("{s:b, s:b}", "same_network", 1, "identical", 0));
@@ -446,7 +430,6 @@ static void test_any_document_has_answers(void **state) {
 }
 
 static void test_failed_allocations(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   json_t *variants = two_variants(slow), *control = json_pack("[f]", 0.8);
   json_t *d = NULL;
@@ -467,23 +450,7 @@ static void test_failed_allocations(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_strong_scaling),
-                                     cmocka_unit_test(test_numbers_as_people_read_them),
-                                     cmocka_unit_test(test_weak_scaling),
-                                     cmocka_unit_test(test_outliers),
-                                     cmocka_unit_test(test_control),
-                                     cmocka_unit_test(test_void_runs),
-                                     cmocka_unit_test(test_traced_parts),
-                                     cmocka_unit_test(test_parts_add_up),
-                                     cmocka_unit_test(test_incomplete),
-                                     cmocka_unit_test(test_peak),
-                                     cmocka_unit_test(test_plan),
-                                     cmocka_unit_test(test_extreme_measurements_lose_nothing),
-                                     cmocka_unit_test(test_answers),
-                                     cmocka_unit_test(test_one_repetition),
-                                     cmocka_unit_test(test_any_document_has_answers),
-                                     cmocka_unit_test(test_read_back),
-                                     cmocka_unit_test(test_failed_allocations)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_strong_scaling, test_numbers_as_people_read_them, test_weak_scaling, test_outliers,
+      test_control, test_void_runs, test_traced_parts, test_parts_add_up, test_incomplete, test_peak,
+      test_plan, test_extreme_measurements_lose_nothing, test_answers, test_one_repetition,
+      test_any_document_has_answers, test_read_back, test_failed_allocations)

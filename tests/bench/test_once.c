@@ -28,7 +28,6 @@ static ls_status_t once(ls_ctx_t *ctx, const ls_bench_once_t *plan, json_t **mea
 }
 
 static void test_repetitions(void **state) {
-  (void)state;
   ls_bench_once_t plan = {.repetitions = 3, .warmup_steps = 2, .steps = 7};
   json_t *m = NULL;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
@@ -74,14 +73,12 @@ static int64_t allocations_of(int64_t repetitions) {
 
 /* A repetition of 20 ms of steps took 0.85 s on GPUs: each opened device, connections and memory again. */
 static void repetitions_open_the_device_once(void **state) {
-  (void)state;
   int64_t one = allocations_of(1), five = allocations_of(5);
   assert_true(one > 20);
   assert_true(five - one < one);
 }
 
 static void bytes_per_device_mean_what_plan_and_train_call_so(void **state) {
-  (void)state;
   ls_bench_once_t plan = {.repetitions = 1, .warmup_steps = 1, .steps = 2};
   json_t *m = NULL, *value;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
@@ -99,7 +96,6 @@ static void bytes_per_device_mean_what_plan_and_train_call_so(void **state) {
 }
 
 static void test_curves(void **state) {
-  (void)state;
   char path[] = "/tmp/lockstep-test-XXXXXX";
   int fd = mkstemp(path);
   assert_true(fd >= 0);
@@ -124,7 +120,6 @@ static void test_curves(void **state) {
 }
 
 static void test_failed_allocations(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_bench_once_t plan = {.repetitions = 1, .warmup_steps = 0, .steps = 2};
   json_t *m = NULL;
@@ -141,10 +136,5 @@ static void test_failed_allocations(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_repetitions), cmocka_unit_test(repetitions_open_the_device_once),
-      cmocka_unit_test(bytes_per_device_mean_what_plan_and_train_call_so), cmocka_unit_test(test_curves),
-      cmocka_unit_test(test_failed_allocations)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_repetitions, repetitions_open_the_device_once,
+      bytes_per_device_mean_what_plan_and_train_call_so, test_curves, test_failed_allocations)

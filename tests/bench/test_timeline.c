@@ -1,12 +1,10 @@
 /* A step's timeline: its micro-batches one after the other; of very many, those of one member as one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
 #include "bench/bench.h"
 
-#include <cmocka.h>
 #include <string.h>
+
+#include "unit.h"
 
 enum { STEPS = 2 };
 
@@ -38,7 +36,6 @@ static void check(const json_t *list, size_t i, const char *part, double start_u
 }
 
 static void micro_batches_follow_each_other(void **state) {
-  (void)state;
   json_t *list = timeline_of(4);
   assert_int_equal(json_array_size(list), 8);
   for (size_t m = 0; m < 4; m++) {
@@ -49,7 +46,6 @@ static void micro_batches_follow_each_other(void **state) {
 }
 
 static void very_many_are_few_bars(void **state) {
-  (void)state;
   json_t *list = timeline_of(1000);
   assert_int_equal(json_array_size(list), 6);
   check(list, 2, "forward", 30, 30 + 998 * 10);
@@ -57,8 +53,4 @@ static void very_many_are_few_bars(void **state) {
   json_decref(list);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(micro_batches_follow_each_other),
-                                     cmocka_unit_test(very_many_are_few_bars)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, micro_batches_follow_each_other, very_many_are_few_bars)

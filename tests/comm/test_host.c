@@ -68,7 +68,6 @@ static void test_bad_arguments_are_refused(void **state) {
 
 /* Rounded after each addition, the sum would stay 1. */
 static void sums_of_16_bits_are_rounded_once(void **state) {
-  (void)state;
   const uint16_t one[] = {ls_bf16_of_f32(1), ls_f16_of_f32(1)};
   const uint16_t small[] = {ls_bf16_of_f32(0x1p-9f), ls_f16_of_f32(0x1p-12f)};
   const ls_dtype_t dtypes[] = {LS_BF16, LS_F16};
@@ -125,7 +124,6 @@ static void test_conveniences(void **state) {
 }
 
 static void test_names_and_bus_bytes(void **state) {
-  (void)state;
   assert_string_equal(ls_collective_name(LS_ALL_REDUCE), "all-reduce");
   assert_string_equal(ls_collective_name(LS_BARRIER), "barrier");
   assert_string_equal(ls_collective_name((ls_collective_kind_t)99), "unknown collective");
@@ -140,7 +138,6 @@ static void test_names_and_bus_bytes(void **state) {
 
 /* (a + b) + c, which here differs from a + (b + c); in place; with a copy; across the inner block's size. */
 static void test_sums_are_in_order(void **state) {
-  (void)state;
   enum { COUNT = 3000 };
   static float a[COUNT], b[COUNT], c[COUNT], copy[COUNT];
   for (int i = 0; i < COUNT; i++) {
@@ -157,7 +154,6 @@ static void test_sums_are_in_order(void **state) {
 }
 
 static void test_integers_wrap_around(void **state) {
-  (void)state;
   int32_t a = INT32_MAX, b = 1, out = 0;
   const void *in[] = {&a, &b};
   ls_comm_sum(LS_I32, &out, NULL, in, 2, 1);
@@ -191,7 +187,6 @@ static bool launched(const char *text, int *rank, int *size) {
 }
 
 static void test_launchers(void **state) {
-  (void)state;
   static const struct {
     const char *environment;
     int rank, size; /* size 0: started by hand */
@@ -252,19 +247,7 @@ static void test_transports_say_what_they_move(void **state) {
   assert_non_null(strstr(ls_ctx_error(f->ctx), "does not move the memory of backend ref"));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_self_is_exact, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(test_bad_arguments_are_refused, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(test_bound_collectives_allocate_nothing, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(test_creation_without_memory, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(test_conveniences, set_up, tear_down),
-      cmocka_unit_test(test_names_and_bus_bytes),
-      cmocka_unit_test(test_sums_are_in_order),
-      cmocka_unit_test(test_integers_wrap_around),
-      cmocka_unit_test(sums_of_16_bits_are_rounded_once),
-      cmocka_unit_test(test_launchers),
-      cmocka_unit_test_setup_teardown(test_transports_say_what_they_move, set_up, tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, test_self_is_exact, test_bad_arguments_are_refused,
+      test_bound_collectives_allocate_nothing, test_creation_without_memory, test_conveniences,
+      test_names_and_bus_bytes, test_sums_are_in_order, test_integers_wrap_around,
+      sums_of_16_bits_are_rounded_once, test_launchers, test_transports_say_what_they_move)

@@ -44,14 +44,12 @@ static void create(int64_t deadline_ns) {
 }
 
 static int set_up(void **state) {
-  (void)state;
   fixture.ctx = ls_ctx_create(NULL, NULL);
   create(long_ns);
   return 0;
 }
 
 static int tear_down(void **state) {
-  (void)state;
   ls_comm_destroy(fixture.comm);
   ls_ctx_destroy(fixture.ctx);
   return 0;
@@ -62,7 +60,6 @@ static void expect_fine(const char *wrong) {
 }
 
 static void test_ranks_are_numbered(void **state) {
-  (void)state;
   int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -78,13 +75,11 @@ static void test_ranks_are_numbered(void **state) {
 }
 
 static void test_exact_blocking(void **state) {
-  (void)state;
   char text[CASES_TEXT_BYTES];
   expect_fine(cases_run(fixture.comm, NULL, text));
 }
 
 static void test_same_bits_everywhere(void **state) {
-  (void)state;
   char text[CASES_TEXT_BYTES];
   expect_fine(cases_bits(fixture.comm, text));
 }
@@ -103,17 +98,14 @@ static void with_stream(const char *(*fn)(ls_comm_t *comm, ls_stream_t *stream, 
 }
 
 static void test_exact_async_stream(void **state) {
-  (void)state;
   with_stream(cases_run);
 }
 
 static void test_control_while_the_lane_is_busy(void **state) {
-  (void)state;
   with_stream(cases_overlap);
 }
 
 static void test_groups(void **state) {
-  (void)state;
   with_stream(cases_groups);
   ls_comm_t *group = NULL;
   assert_int_equal(ls_comm_group(fixture.comm, "all", ranks, fixture.comm->size, &group), LS_OK);
@@ -122,7 +114,6 @@ static void test_groups(void **state) {
 }
 
 static void test_agree(void **state) {
-  (void)state;
   ls_comm_t *comm = fixture.comm;
   const int bad = comm->size - 1;
   ls_status_t status = ls_comm_agree(comm, "start", comm->rank == bad ? LS_ERR_DATA : LS_OK);
@@ -133,7 +124,6 @@ static void test_agree(void **state) {
 }
 
 static void test_late_rank_is_named(void **state) {
-  (void)state;
   ls_comm_destroy(fixture.comm);
   create(short_ns);
   ls_comm_t *comm = fixture.comm;
@@ -158,7 +148,6 @@ static void test_late_rank_is_named(void **state) {
 
 /* The group of all ranks but the first: its last one stays away. */
 static void test_late_member_of_a_group_is_named(void **state) {
-  (void)state;
   ls_comm_t *comm = fixture.comm, *group = NULL;
   float x[8] = {0};
   const ls_collective_t c = {.kind = LS_ALL_REDUCE, .name = "gradients 3", .send = x, .recv = x, .count = 8};
@@ -176,7 +165,6 @@ static void test_late_member_of_a_group_is_named(void **state) {
 }
 
 static void test_every_allocation_of_a_split_fails_once(void **state) {
-  (void)state;
   ls_comm_t *group = NULL, *comm = fixture.comm;
   ls_status_t status = LS_ERR_MEMORY;
   for (int n = 1; status != LS_OK; n++) {
@@ -192,7 +180,6 @@ static void test_every_allocation_of_a_split_fails_once(void **state) {
 }
 
 static void test_every_allocation_fails_once(void **state) {
-  (void)state;
   for (int n = 1;; n++) {
     ls_comm_t *comm = NULL;
     assert_in_range(n, 1, 100);

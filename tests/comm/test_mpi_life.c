@@ -7,7 +7,6 @@
 #include <string.h>
 
 static void test_begins_and_ends(void **state) {
-  (void)state;
   char text[CASES_TEXT_BYTES];
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_comm_t *comm = NULL;

@@ -150,28 +150,22 @@ static const char *vanish(rank_t *rank, char *text) {
 }
 
 static void test_exact(void **state) {
-  (void)state;
   all_good(exact);
 }
 static void test_control_while_the_lane_is_busy(void **state) {
-  (void)state;
   all_good(overlap);
 }
 static void test_groups(void **state) {
-  (void)state;
   all_good(groups);
 }
 static void test_every_allocation_of_a_group_fails_once(void **state) {
-  (void)state;
   all_good(allocations);
 }
 static void test_ranks_meet_once(void **state) {
-  (void)state;
   all_good(twice);
 }
 
 static void test_late_rank_is_named(void **state) {
-  (void)state;
   ls_shm_world_t world;
   assert_int_equal(run_world(&world, 3, late, GOOD), 3);
   assert_false(ls_comm_shm_left(&world, 0)); /* a broken world is not left together */
@@ -179,7 +173,6 @@ static void test_late_rank_is_named(void **state) {
 }
 
 static void test_the_first_abort_is_the_code(void **state) {
-  (void)state;
   ls_shm_world_t world;
   assert_int_equal(run_world(&world, 2, abort_one, ABORTED), 1);
   assert_int_equal(ls_comm_shm_aborted(&world), ABORTED);
@@ -187,7 +180,6 @@ static void test_the_first_abort_is_the_code(void **state) {
 }
 
 static void test_a_rank_that_just_ends_has_not_left(void **state) {
-  (void)state;
   ls_shm_world_t world;
   assert_int_equal(run_world(&world, 2, vanish, GOOD), 2);
   assert_true(ls_comm_shm_joined(&world, 1) && !ls_comm_shm_left(&world, 1));
@@ -196,7 +188,6 @@ static void test_a_rank_that_just_ends_has_not_left(void **state) {
 
 /* A process may get the variable by chance: the number then means another file, or none. */
 static void test_another_process_is_no_rank(void **state) {
-  (void)state;
   static const struct {
     const char *value;
     bool rank;
@@ -215,17 +206,7 @@ static void test_another_process_is_no_rank(void **state) {
   unsetenv("LOCKSTEP_RANK");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact),
-      cmocka_unit_test(test_control_while_the_lane_is_busy),
-      cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_every_allocation_of_a_group_fails_once),
-      cmocka_unit_test(test_ranks_meet_once),
-      cmocka_unit_test(test_late_rank_is_named),
-      cmocka_unit_test(test_the_first_abort_is_the_code),
-      cmocka_unit_test(test_a_rank_that_just_ends_has_not_left),
-      cmocka_unit_test(test_another_process_is_no_rank),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_exact, test_control_while_the_lane_is_busy, test_groups,
+      test_every_allocation_of_a_group_fails_once, test_ranks_meet_once, test_late_rank_is_named,
+      test_the_first_abort_is_the_code, test_a_rank_that_just_ends_has_not_left,
+      test_another_process_is_no_rank)

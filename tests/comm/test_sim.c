@@ -64,20 +64,16 @@ static void overlap(rank_t *rank) {
 }
 
 static void test_exact_blocking(void **state) {
-  (void)state;
   in_all_worlds(blocking);
 }
 static void test_exact_inline_stream(void **state) {
-  (void)state;
   in_world(1, on_inline);
   in_world(3, on_inline);
 }
 static void test_exact_async_stream(void **state) {
-  (void)state;
   in_all_worlds(on_async);
 }
 static void test_same_bits_everywhere(void **state) {
-  (void)state;
   in_all_worlds(bits);
 }
 static void groups(rank_t *rank) {
@@ -85,12 +81,10 @@ static void groups(rank_t *rank) {
 }
 
 static void test_groups(void **state) {
-  (void)state;
   in_all_worlds(groups);
 }
 
 static void test_control_while_the_lane_is_busy(void **state) {
-  (void)state;
   in_all_worlds(overlap);
 }
 
@@ -111,7 +105,6 @@ static void last_stays_away(rank_t *rank) {
 }
 
 static void test_late_rank_is_named(void **state) {
-  (void)state;
   ranks_t ranks;
   for (int size = 2; size <= 3; size++) {
     ranks_run(&ranks, size, short_ns, last_stays_away);
@@ -147,7 +140,6 @@ static void last_even_stays_away(rank_t *rank) {
 }
 
 static void test_late_member_of_a_group_is_named(void **state) {
-  (void)state;
   ranks_t ranks;
   ranks_run(&ranks, 3, 0, last_even_stays_away);
   for (int r = 0; r < 3; r++)
@@ -167,7 +159,6 @@ static void last_does_not_split(rank_t *rank) {
 }
 
 static void test_late_split_names_the_group(void **state) {
-  (void)state;
   ranks_t ranks;
   ranks_run(&ranks, 3, short_ns, last_does_not_split);
   for (int r = 0; r < 2; r++) {
@@ -189,7 +180,6 @@ static void last_leaves(rank_t *rank) {
 }
 
 static void test_rank_that_leaves_is_not_waited_for(void **state) {
-  (void)state;
   ranks_t ranks;
   ranks_run(&ranks, 3, 0, last_leaves);
   for (int r = 0; r < 2; r++)
@@ -206,7 +196,6 @@ static void leave_after_one(rank_t *rank) {
 }
 
 static void test_leaving_after_the_last_collective(void **state) {
-  (void)state;
   ranks_t ranks;
   for (int repeat = 0; repeat < 50; repeat++) {
     ranks_run(&ranks, 3, 0, leave_after_one);
@@ -221,7 +210,6 @@ static void counts_differ(rank_t *rank) {
 }
 
 static void test_ranks_that_disagree_are_told(void **state) {
-  (void)state;
   ranks_t ranks;
   ranks_run(&ranks, 3, 0, counts_differ);
   for (int r = 0; r < 3; r++)
@@ -245,7 +233,6 @@ static void second_fails(rank_t *rank) {
 }
 
 static void test_agree(void **state) {
-  (void)state;
   ranks_t ranks;
   ranks_run(&ranks, 3, 0, second_fails);
   for (int r = 0; r < 3; r++) {
@@ -258,7 +245,6 @@ static void test_agree(void **state) {
 }
 
 static void test_every_allocation_fails_once(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_comm_t *comm[3] = {NULL};
   ls_status_t status = LS_ERR_MEMORY;
@@ -291,7 +277,6 @@ static void split_with_failure(rank_t *rank) {
 }
 
 static void test_every_allocation_of_a_split_fails_once(void **state) {
-  (void)state;
   ls_status_t status = LS_ERR_MEMORY;
   for (fail_at = 1; status != LS_OK; fail_at++) {
     ranks_t ranks;
@@ -310,31 +295,15 @@ static void test_every_allocation_of_a_split_fails_once(void **state) {
 }
 
 static void test_bad_world_is_refused(void **state) {
-  (void)state;
   ls_comm_t *comm = NULL;
   assert_int_equal(ls_comm_sim_create(NULL, 0, 0, &comm), LS_ERR_ARGUMENT);
   assert_int_equal(ls_comm_sim_create(NULL, 1 << 20, 0, &comm), LS_ERR_ARGUMENT);
   assert_null(comm);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact_blocking),
-      cmocka_unit_test(test_exact_inline_stream),
-      cmocka_unit_test(test_exact_async_stream),
-      cmocka_unit_test(test_same_bits_everywhere),
-      cmocka_unit_test(test_control_while_the_lane_is_busy),
-      cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_late_member_of_a_group_is_named),
-      cmocka_unit_test(test_late_split_names_the_group),
-      cmocka_unit_test(test_late_rank_is_named),
-      cmocka_unit_test(test_rank_that_leaves_is_not_waited_for),
-      cmocka_unit_test(test_leaving_after_the_last_collective),
-      cmocka_unit_test(test_ranks_that_disagree_are_told),
-      cmocka_unit_test(test_agree),
-      cmocka_unit_test(test_every_allocation_fails_once),
-      cmocka_unit_test(test_every_allocation_of_a_split_fails_once),
-      cmocka_unit_test(test_bad_world_is_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_exact_blocking, test_exact_inline_stream, test_exact_async_stream,
+      test_same_bits_everywhere, test_control_while_the_lane_is_busy, test_groups,
+      test_late_member_of_a_group_is_named, test_late_split_names_the_group, test_late_rank_is_named,
+      test_rank_that_leaves_is_not_waited_for, test_leaving_after_the_last_collective,
+      test_ranks_that_disagree_are_told, test_agree, test_every_allocation_fails_once,
+      test_every_allocation_of_a_split_fails_once, test_bad_world_is_refused)

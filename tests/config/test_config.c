@@ -56,7 +56,6 @@ static const struct {
 };
 
 static void test_errors_name_place_and_remedy(void **state) {
-  (void)state;
   for (int i = 0; i < LS_COUNT(bad); i++) {
     messages_t messages = {""};
     ls_ctx_t *ctx = ls_ctx_create(collect, &messages);
@@ -70,7 +69,6 @@ static void test_errors_name_place_and_remedy(void **state) {
 }
 
 static void test_saved_text_loads_again(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_config_t *config, *again;
   const char *sets[] = {"train.batch=77", "train.optimizer.lr=0.25"};
@@ -97,7 +95,6 @@ static void test_saved_text_loads_again(void **state) {
 /* One rule for every path: in the file from its folder (or data_root), in an assignment from the current one.
  * The saved text means the same files from anywhere. */
 static void test_paths_of_a_file_start_at_its_folder(void **state) {
-  (void)state;
   static const char text[] = "model: {input: [2], loss: mse, layers: [{dense: {units: 1}}]}\n"
                              "data: {kind: npy, features: ../x.npy, targets: /data/y.npy}\n"
                              "train: {checkpoint: {dir: ../run}}\n";
@@ -141,7 +138,6 @@ static void test_paths_of_a_file_start_at_its_folder(void **state) {
 }
 
 static void test_presets_have_the_published_parameters(void **state) {
-  (void)state;
   static const struct {
     const char *text;
     int64_t params;
@@ -164,7 +160,6 @@ static void test_presets_have_the_published_parameters(void **state) {
 }
 
 static void test_every_failing_allocation_is_reported(void **state) {
-  (void)state;
   for (int64_t n = 1; n < 10000; n++) {
     ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
     ls_config_t *config;
@@ -185,7 +180,6 @@ static void test_every_failing_allocation_is_reported(void **state) {
 
 /* Of a new run, and of one that goes on with another batch size than before. */
 static void the_end_of_a_run(void **state) {
-  (void)state;
   const int64_t most = INT64_MAX;
   const struct {
     ls_train_config_t train;
@@ -272,7 +266,6 @@ static bool names_an_option(const char *text) {
 /* hints_by_meaning: mae was told to be mse. Every word of the table is refused where its row says, with the remedy, and what the
  * remedy names exists. */
 static void hints_by_meaning(void **state) {
-  (void)state;
   const char *words, *where, *remedy;
   messages_t said;
   char set[256], word[64], name[64];
@@ -299,7 +292,6 @@ static void hints_by_meaning(void **state) {
 
 /* train.optimizer=adamw, as other programs have it, is told how it is written here. */
 static void a_name_for_a_section(void **state) {
-  (void)state;
   messages_t said;
   say_of("train.optimizer=adamw", &said);
   assert_non_null(
@@ -308,14 +300,6 @@ static void a_name_for_a_section(void **state) {
   assert_non_null(strstr(said.text, "data: a value is given, a map of options was expected\n"));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_errors_name_place_and_remedy),
-                                     cmocka_unit_test(test_paths_of_a_file_start_at_its_folder),
-                                     cmocka_unit_test(test_saved_text_loads_again),
-                                     cmocka_unit_test(test_presets_have_the_published_parameters),
-                                     cmocka_unit_test(test_every_failing_allocation_is_reported),
-                                     cmocka_unit_test(hints_by_meaning),
-                                     cmocka_unit_test(a_name_for_a_section),
-                                     cmocka_unit_test(the_end_of_a_run)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_errors_name_place_and_remedy, test_paths_of_a_file_start_at_its_folder,
+      test_saved_text_loads_again, test_presets_have_the_published_parameters,
+      test_every_failing_allocation_is_reported, hints_by_meaning, a_name_for_a_section, the_end_of_a_run)

@@ -171,7 +171,6 @@ static void every_allocation_may_fail(void **state) {
 }
 
 static void ref_has_no_kernels_null_has_all(void **state) {
-  (void)state;
   assert_null(ls_backend_ref.device->kernel(NULL, "linear"));
   assert_non_null(ls_backend_null.device->kernel(NULL, "whatever"));
   assert_null(ls_backend_cpu.device->kernel(NULL, "whatever"));
@@ -194,23 +193,7 @@ static void a_cpu_that_computes_16_bits_in_f32_says_so(void **state) {
   assert_false(ops->low(NULL, "no such op", LS_BF16));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, ctx_make, ctx_drop)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_cpu_that_computes_16_bits_in_f32_says_so),
-      TEST(names),
-      TEST(auto_without_a_module_is_cpu),
-      TEST(missing_module_is_named),
-      TEST(a_file_that_is_no_module),
-      TEST(a_library_that_is_no_module),
-      TEST(another_version_is_refused),
-      TEST(no_device_answers),
-      TEST(search_lists_where_it_looked),
-      TEST(devices_and_memory),
-      TEST(bad_thread_count),
-      TEST(arithmetic),
-      TEST(every_allocation_may_fail),
-      TEST(ref_has_no_kernels_null_has_all),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(ctx_make, ctx_drop, a_cpu_that_computes_16_bits_in_f32_says_so, names, auto_without_a_module_is_cpu,
+      missing_module_is_named, a_file_that_is_no_module, a_library_that_is_no_module,
+      another_version_is_refused, no_device_answers, search_lists_where_it_looked, devices_and_memory,
+      bad_thread_count, arithmetic, every_allocation_may_fail, ref_has_no_kernels_null_has_all)

@@ -49,7 +49,6 @@ static int64_t count_zeros(const ls_backend_t *backend) {
 }
 
 static void training_does_not_slow_down_among_denormal_numbers(void **state) {
-  (void)state;
 #if !defined(__x86_64__) && !defined(__aarch64__)
   skip();
 #endif
@@ -58,7 +57,6 @@ static void training_does_not_slow_down_among_denormal_numbers(void **state) {
 }
 
 static void the_callers_mode_stays(void **state) {
-  (void)state;
   assert_int_equal(fesetround(FE_UPWARD), 0);
   ls_float_mode_t before = ls_float_mode();
   count_zeros(&ls_backend_cpu);
@@ -71,10 +69,4 @@ static void the_callers_mode_stays(void **state) {
   assert_true(x + x > 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(training_does_not_slow_down_among_denormal_numbers),
-      cmocka_unit_test(the_callers_mode_stays),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, training_does_not_slow_down_among_denormal_numbers, the_callers_mode_stays)

@@ -117,20 +117,16 @@ static void all_shapes(int threads) {
 }
 
 static void shapes_1_thread(void **state) {
-  (void)state;
   all_shapes(1);
 }
 static void shapes_2_threads(void **state) {
-  (void)state;
   all_shapes(2);
 }
 static void shapes_3_threads(void **state) {
-  (void)state;
   all_shapes(3);
 }
 
 static void every_instruction_set(void **state) {
-  (void)state;
   const ls_simd_t *list[LS_SIMD_MAX];
   ls_simd_list(list);
   bed_t bed = bed_open(2);
@@ -145,7 +141,6 @@ static void every_instruction_set(void **state) {
 
 /* Small integers are exact in f32 in any order of summation. */
 static void exact_on_integers(void **state) {
-  (void)state;
   bed_t bed = bed_open(2);
   for (int k = 0; k < LS_COUNT(row_counts); k++) {
     problem_t p = problem_make(row_counts[k], 131, 67);
@@ -170,7 +165,6 @@ static void exact_on_integers(void **state) {
 }
 
 static void same_bits_every_time(void **state) {
-  (void)state;
   for (int threads = 1; threads <= 3; threads++) {
     bed_t bed = bed_open(threads);
     for (int64_t n = 5; n < 200; n *= 3) {
@@ -193,7 +187,6 @@ static void same_bits_every_time(void **state) {
 
 /* One bad number must reach the loss: everything that depends on it is NaN, nothing else is. */
 static void nan_is_not_hidden(void **state) {
-  (void)state;
   bed_t bed = bed_open(1);
   for (int k = 0; k < LS_COUNT(row_counts); k++) {
     problem_t p = problem_make(row_counts[k], 35, 21);
@@ -211,12 +204,5 @@ static void nan_is_not_hidden(void **state) {
   bed_close(&bed);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shapes_1_thread),   cmocka_unit_test(shapes_2_threads),
-      cmocka_unit_test(shapes_3_threads),  cmocka_unit_test(every_instruction_set),
-      cmocka_unit_test(exact_on_integers), cmocka_unit_test(same_bits_every_time),
-      cmocka_unit_test(nan_is_not_hidden),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, shapes_1_thread, shapes_2_threads, shapes_3_threads, every_instruction_set,
+      exact_on_integers, same_bits_every_time, nan_is_not_hidden)

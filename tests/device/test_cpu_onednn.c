@@ -145,7 +145,6 @@ static int try_window(bed_t *bed, ls_window_t v) {
 /* oneDNN copies every other pixel for such a convolution, and places rows of fewer channels than a vector past that copy's
  * end. */
 static void a_strided_convolution_of_one_pixel_and_few_channels_is_right(void **state) {
-  (void)state;
   static const int64_t sizes[][3] = {{6, 6, 2}, {6, 8, 2},   {8, 6, 2}, {9, 6, 3},
                                      {7, 7, 2}, {32, 32, 2}, {48, 2, 2}};
   bed_t bed = bed_open(1);
@@ -171,7 +170,6 @@ static void a_strided_convolution_of_one_pixel_and_few_channels_is_right(void **
 
 /* oneDNN 2.6 multiplies parts of its scratchpad that it has not written by 0, here where x is one position wide. */
 static void a_gradient_of_filters_in_bf16_is_right_whatever_the_scratchpad_held(void **state) {
-  (void)state;
   bed_t bed = bed_open(1);
   try_window(&bed, (ls_window_t){.n = 2,
                                  .h = 4,
@@ -199,7 +197,6 @@ static int64_t drawn(int trial, int which, int64_t least, int64_t most) {
 }
 
 static void drawn_convolutions_are_right(void **state) {
-  (void)state;
   int tried = 0;
   bed_t bed = bed_open(1);
   for (int t = 0; t < count; t++) {
@@ -231,7 +228,6 @@ static void drawn_convolutions_are_right(void **state) {
 
 /* Rows may be apart: what lies between those of c stays as it is. */
 static void drawn_products_of_bf16_are_right(void **state) {
-  (void)state;
   enum { A, B, C, BIAS };
   bed_t bed = bed_open(1);
   if (!ls_cpu_multiplies_bf16()) skip();

@@ -100,7 +100,6 @@ static void maps_body(bed_t *bed) {
       map_check(bed, row, counts[k], k % 2);
 }
 static void maps_match(void **state) {
-  (void)state;
   on_every_instruction_set(maps_body);
 }
 
@@ -119,7 +118,6 @@ static void nan_body(bed_t *bed) {
   }
 }
 static void nan_passes_through(void **state) {
-  (void)state;
   on_every_instruction_set(nan_body);
 }
 
@@ -156,7 +154,6 @@ static void dropout_body(bed_t *bed) {
   dropout_check(bed, 64, 1024, 0.3, 77);
 }
 static void dropout_masks_are_exact(void **state) {
-  (void)state;
   on_every_instruction_set(dropout_body);
 }
 
@@ -231,7 +228,6 @@ static void norm_body(bed_t *bed) {
   }
 }
 static void layer_norm_matches(void **state) {
-  (void)state;
   on_every_instruction_set(norm_body);
 }
 
@@ -290,12 +286,10 @@ static void xent_body(bed_t *bed) {
   xent_check(bed, 17, 1003, 4);
 }
 static void softmax_cross_entropy_matches(void **state) {
-  (void)state;
   on_every_instruction_set(xent_body);
 }
 
 static void a_class_out_of_range_is_nan(void **state) {
-  (void)state;
   bed_t bed = bed_open(1);
   float x[6] = {1, 2, 3, 4, 5, 6}, w[2] = {0.5f, 0.5f}, p[6], loss, correct;
   const int32_t bad[] = {-1, 3, INT32_MAX, INT32_MIN};
@@ -340,7 +334,6 @@ static void mse_body(bed_t *bed) {
   }
 }
 static void mse_matches(void **state) {
-  (void)state;
   on_every_instruction_set(mse_body);
 }
 
@@ -367,7 +360,6 @@ static void sum_body(bed_t *bed) {
   }
 }
 static void sums_match(void **state) {
-  (void)state;
   on_every_instruction_set(sum_body);
 }
 
@@ -425,14 +417,12 @@ static void update_body(bed_t *bed) {
     }
 }
 static void updates_match(void **state) {
-  (void)state;
   on_every_instruction_set(update_body);
 }
 
 /* Replicas on different CPUs must stay equal after the same update: every instruction set gives the bits of
  * the portable loops. */
 static void updates_are_the_same_bits_everywhere(void **state) {
-  (void)state;
   enum { COUNT = 1003 };
   const ls_simd_t *list[LS_SIMD_MAX], *base = NULL;
   ls_simd_list(list);
@@ -551,23 +541,9 @@ static void chain_body(bed_t *bed) {
       chain_check(bed, &chains[i], widths[k], k % 2);
 }
 static void bits_of_a_chain_depend_on_its_sample_alone(void **state) {
-  (void)state;
   on_every_instruction_set(chain_body);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bits_of_a_chain_depend_on_its_sample_alone),
-      cmocka_unit_test(maps_match),
-      cmocka_unit_test(nan_passes_through),
-      cmocka_unit_test(dropout_masks_are_exact),
-      cmocka_unit_test(layer_norm_matches),
-      cmocka_unit_test(softmax_cross_entropy_matches),
-      cmocka_unit_test(a_class_out_of_range_is_nan),
-      cmocka_unit_test(mse_matches),
-      cmocka_unit_test(sums_match),
-      cmocka_unit_test(updates_match),
-      cmocka_unit_test(updates_are_the_same_bits_everywhere),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, bits_of_a_chain_depend_on_its_sample_alone, maps_match, nan_passes_through,
+      dropout_masks_are_exact, layer_norm_matches, softmax_cross_entropy_matches, a_class_out_of_range_is_nan,
+      mse_matches, sums_match, updates_match, updates_are_the_same_bits_everywhere)

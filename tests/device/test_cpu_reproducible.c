@@ -67,7 +67,6 @@ static void run_case(const case_t *c, int threads, int shift, float *all) {
 }
 
 static void test_threads_do_not_change_bits(void **state) {
-  (void)state;
   case_t cases[CASES_MAX];
   int count;
   make_cases(cases, &count);
@@ -93,7 +92,4 @@ static void test_threads_do_not_change_bits(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads_do_not_change_bits)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_threads_do_not_change_bits)

@@ -117,7 +117,6 @@ static void neighbours_check(void) {
 }
 
 static void a_handled_signal_during_a_product_leaves_the_heap_alone(void **state) {
-  (void)state;
   const int64_t n = 256, i = 256, o = 512;
   bed_t bed = bed_open(1);
   memory_t quiet = memory_make(n, i, o), m = memory_make(n, i, o);
@@ -147,7 +146,6 @@ static void a_handled_signal_during_a_product_leaves_the_heap_alone(void **state
 
 /* A product blocks signals for its own time only. */
 static void a_product_leaves_the_signal_mask_as_it_was(void **state) {
-  (void)state;
   const int64_t n = 256, i = 64, o = 64;
   sigset_t before, after;
   bed_t bed = bed_open(2);
@@ -165,10 +163,5 @@ static void a_product_leaves_the_signal_mask_as_it_was(void **state) {
   bed_close(&bed);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_handled_signal_during_a_product_leaves_the_heap_alone),
-      cmocka_unit_test(a_product_leaves_the_signal_mask_as_it_was),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, a_handled_signal_during_a_product_leaves_the_heap_alone,
+      a_product_leaves_the_signal_mask_as_it_was)

@@ -245,19 +245,6 @@ static void pool_only_behind_compute(void **state) {
   assert_null(ls_stream_pool(bed->side));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, bed_open, bed_close)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(order_through_a_full_ring),
-      TEST(copies_and_kernels_in_order),
-      TEST(events_order_streams),
-      TEST(an_event_never_recorded_has_passed),
-      TEST(sync_keeps_its_deadline),
-      TEST(first_error_sticks_and_work_is_skipped),
-      TEST(an_error_travels_with_the_event),
-      TEST(timed_events),
-      TEST(destroy_runs_what_is_queued),
-      TEST(pool_only_behind_compute),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(bed_open, bed_close, order_through_a_full_ring, copies_and_kernels_in_order, events_order_streams,
+      an_event_never_recorded_has_passed, sync_keeps_its_deadline, first_error_sticks_and_work_is_skipped,
+      an_error_travels_with_the_event, timed_events, destroy_runs_what_is_queued, pool_only_behind_compute)

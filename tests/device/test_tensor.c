@@ -6,7 +6,6 @@
 #include "unit.h"
 
 static void counts_and_axes(void **state) {
-  (void)state;
   ls_shape_t s = LS_SHAPE(LS_F32, 2, 3, 5), scalar = {.dtype = LS_F64}, empty = LS_SHAPE(LS_I32, 4, 0);
   assert_int_equal(s.rank, 3);
   assert_int_equal(ls_shape_count(&s), 30);
@@ -21,7 +20,6 @@ static void counts_and_axes(void **state) {
 }
 
 static void equality(void **state) {
-  (void)state;
   ls_shape_t a = LS_SHAPE(LS_F32, 2, 3), b = a;
   b.dim[5] = 77; /* beyond the rank: no part of the shape */
   assert_true(ls_shape_equal(&a, &b));
@@ -34,7 +32,6 @@ static void equality(void **state) {
 }
 
 static void text(void **state) {
-  (void)state;
   char buf[LS_SHAPE_TEXT_BYTES];
   assert_string_equal(ls_shape_text(&LS_SHAPE(LS_F32, 16, 799), buf), "f32 (16, 799)");
   assert_string_equal(ls_shape_text(&(ls_shape_t){.dtype = LS_I64}, buf), "i64 ()");
@@ -47,7 +44,6 @@ static void text(void **state) {
 }
 
 static void dtypes(void **state) {
-  (void)state;
   const struct {
     ls_dtype_t dtype;
     const char *name;
@@ -60,8 +56,4 @@ static void dtypes(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(counts_and_axes), cmocka_unit_test(equality),
-                                     cmocka_unit_test(text), cmocka_unit_test(dtypes)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, counts_and_axes, equality, text, dtypes)

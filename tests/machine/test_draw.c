@@ -20,7 +20,6 @@ static void expect(const char *text, const char *line) {
 }
 
 static void bridge(void **state) {
-  (void)state;
   char *text = draw(RECORDED_BRIDGE);
   expect(text, "AMD Ryzen 9 7950X 16-Core Processor, avx512");
   expect(text, "1 package, 16 cores, 32 hardware threads, 32 usable here, 1 NUMA node\n");
@@ -35,7 +34,6 @@ static void bridge(void **state) {
 }
 
 static void nvlink(void **state) {
-  (void)state;
   char *text = draw(RECORDED_NVLINK);
   expect(text, "MPI Open MPI v4.1.6; NCCL 2.28.9; driver 580.82.07; CUDA 13.0; BLAS oneDNN 2.6.3\n");
   expect(text, "└─ 3  NVIDIA H200, 140 GiB, 132 SMs, compute 9.0, 18 NVLinks, PCIe 5.0 x16\n");
@@ -46,7 +44,6 @@ static void nvlink(void **state) {
 }
 
 static void cpu_only(void **state) {
-  (void)state;
   char *text = draw(RECORDED_CPU);
   expect(text, "├─ memory    24 GiB; L1 48 KiB, L2 2.0 MiB, L3 260 MiB\n");
   expect(text, "in kvm, docker\n");
@@ -56,7 +53,6 @@ static void cpu_only(void **state) {
 }
 
 static void half_refused(void **state) {
-  (void)state;
   char *text = draw(RECORDED_HALF);
   expect(text, "└─ gpus      2 (2 of 3 GPUs could be read)\n");
   expect(text, "├─ 0  NVIDIA RTX A6000, 48 GiB, compute 8.6\n");
@@ -68,7 +64,6 @@ static void half_refused(void **state) {
 }
 
 static void nothing_known(void **state) {
-  (void)state;
   ls_machine_clear(&machine);
   char *text = ls_machine_draw(&machine);
   expect(text, "├─ cpu       not known\n");
@@ -79,7 +74,6 @@ static void nothing_known(void **state) {
 
 /* The most that fits: sixteen GPUs with the longest names. */
 static void largest(void **state) {
-  (void)state;
   ls_machine_clear(&machine);
   machine.gpu_count = LS_GPU_MAX;
   for (int i = 0; i < LS_GPU_MAX; i++) {
@@ -95,9 +89,4 @@ static void largest(void **state) {
   ls_free(text);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bridge),        cmocka_unit_test(nvlink),
-                                     cmocka_unit_test(cpu_only),      cmocka_unit_test(half_refused),
-                                     cmocka_unit_test(nothing_known), cmocka_unit_test(largest)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, bridge, nvlink, cpu_only, half_refused, nothing_known, largest)

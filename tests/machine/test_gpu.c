@@ -13,7 +13,6 @@ static void play(const char *scene) {
 }
 
 static void bridge(void **state) {
-  (void)state;
   play("bridge");
   if (m.gpu_count == 0) fail_msg("the double was not found: %s", m.gpu_refused);
   assert_int_equal(m.gpu_count, 2);
@@ -46,7 +45,6 @@ static void bridge(void **state) {
 }
 
 static void nvlink_switch(void **state) {
-  (void)state;
   play("switch");
   assert_int_equal(m.gpu[0].nvlink_count, 18);
   assert_int_equal(m.nvlinks[0][1], 18);
@@ -55,7 +53,6 @@ static void nvlink_switch(void **state) {
 }
 
 static void nvlink_direct(void **state) {
-  (void)state;
   play("direct");
   assert_int_equal(m.gpu[0].nvlink_count, 2);
   assert_int_equal(m.nvlinks[0][1], 2);
@@ -64,7 +61,6 @@ static void nvlink_direct(void **state) {
 
 /* A refusal leaves its own field unknown and nothing else. */
 static void half(void **state) {
-  (void)state;
   play("half");
   const ls_gpu_t *g = &m.gpu[0];
   assert_int_equal(m.gpu_count, 2);
@@ -83,23 +79,16 @@ static void half(void **state) {
 }
 
 static void does_not_start(void **state) {
-  (void)state;
   play("broken");
   assert_int_equal(m.gpu_count, 0);
   assert_string_equal(m.gpu_refused, "NVML does not start: Driver Not Loaded");
 }
 
 static void one_is_lost(void **state) {
-  (void)state;
   play("lost");
   assert_int_equal(m.gpu_count, 1);
   assert_string_equal(m.gpu[0].name, "Fake GPU 1");
   assert_string_equal(m.gpu_refused, "1 of 2 GPUs could be read");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(bridge),         cmocka_unit_test(nvlink_switch),
-                                     cmocka_unit_test(nvlink_direct),  cmocka_unit_test(half),
-                                     cmocka_unit_test(does_not_start), cmocka_unit_test(one_is_lost)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, bridge, nvlink_switch, nvlink_direct, half, does_not_start, one_is_lost)

@@ -18,7 +18,6 @@ static ls_gpu_live_t *open_in(const char *scene, int index) {
 }
 
 static void every_answer_in_its_unit(void **state) {
-  (void)state;
   ls_gpu_now_t now, later;
   ls_gpu_live_t *live = open_in("direct", 1);
   assert_non_null(live);
@@ -40,7 +39,6 @@ static void every_answer_in_its_unit(void **state) {
 
 /* However often somebody asks: every reading but the last held 20 times as long as its slowest answer took. */
 static void asking_takes_a_twentieth_of_the_time(void **state) {
-  (void)state;
   ls_gpu_now_t first, last;
   ls_gpu_live_t *live = open_in("slow", 0);
   assert_non_null(live);
@@ -54,7 +52,6 @@ static void asking_takes_a_twentieth_of_the_time(void **state) {
 }
 
 static void what_is_refused_is_not_known(void **state) {
-  (void)state;
   ls_gpu_now_t now;
   ls_gpu_live_t *live = open_in("half", 0);
   assert_non_null(live);
@@ -70,7 +67,6 @@ static void what_is_refused_is_not_known(void **state) {
 
 /* A recording of two ranks, with lines of an event log between. */
 static void a_recording_stands_in_for_the_library(void **state) {
-  (void)state;
   static const char text[] =
       "{\"kind\":\"start\",\"t\":90,\"rank\":0}\n"
       "{\"kind\":\"record\",\"t\":100,\"rank\":0,\"gpu_temperature_c\":60,\"gpu_margin_c\":20}\n"
@@ -115,7 +111,6 @@ static void a_recording_stands_in_for_the_library(void **state) {
 }
 
 static void no_gpu_is_no_reader(void **state) {
-  (void)state;
   assert_null(open_in("broken", 0));
   assert_null(open_in("lost", 0));
   assert_null(open_in("direct", 7));
@@ -123,11 +118,5 @@ static void no_gpu_is_no_reader(void **state) {
   ls_gpu_live_close(NULL);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_answer_in_its_unit),     cmocka_unit_test(asking_takes_a_twentieth_of_the_time),
-      cmocka_unit_test(what_is_refused_is_not_known), cmocka_unit_test(a_recording_stands_in_for_the_library),
-      cmocka_unit_test(no_gpu_is_no_reader),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, every_answer_in_its_unit, asking_takes_a_twentieth_of_the_time,
+      what_is_refused_is_not_known, a_recording_stands_in_for_the_library, no_gpu_is_no_reader)

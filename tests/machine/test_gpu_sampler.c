@@ -16,7 +16,6 @@ static ls_gpu_sampler_t *start(const char *scene, int count) {
 
 /* "pulse": heat acts in a few answers only, long before the last one. */
 static void test_short_throttle(void **state) {
-  (void)state;
   ls_gpu_sampler_t *sampler = start("pulse", 2);
   ls_gpu_sampler_report_t r;
   ls_gpu_sampler_begin(sampler);
@@ -36,7 +35,6 @@ static void test_short_throttle(void **state) {
 }
 
 static void test_refusals(void **state) {
-  (void)state;
   ls_gpu_sampler_report_t r;
   ls_gpu_sampler_t *sampler = start("half", 2);
   ls_gpu_sampler_begin(sampler);
@@ -59,7 +57,6 @@ static void test_refusals(void **state) {
 }
 
 static void test_visible(void **state) {
-  (void)state;
   int gpus[4] = {9, 9, 9, 9};
   assert_int_equal(ls_gpu_sampler_visible(NULL, 2, gpus), 2);
   assert_true(gpus[0] == 0 && gpus[1] == 1);
@@ -73,8 +70,4 @@ static void test_visible(void **state) {
   assert_int_equal(ls_gpu_sampler_visible("0,-1", 2, gpus), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_short_throttle), cmocka_unit_test(test_refusals),
-                                     cmocka_unit_test(test_visible)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_short_throttle, test_refusals, test_visible)

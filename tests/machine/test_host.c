@@ -100,14 +100,6 @@ static void memory_added_while_running_counts(void **state) {
   assert_true(a.memory_bytes == ls_machine_memory(""));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(reads_this_machine, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(memory_is_limited_by_control_groups, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(memory_is_limited_by_the_first_version_too, capture_setup,
-                                      capture_teardown),
-      cmocka_unit_test_setup_teardown(memory_added_while_running_counts, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, reads_this_machine, memory_is_limited_by_control_groups,
+      memory_is_limited_by_the_first_version_too, memory_added_while_running_counts,
+      every_allocation_fails_once)

@@ -159,7 +159,6 @@ static void load_reports(void **state) {
 
 /* What an idle machine changes by itself is no other machine; hardware and libraries are. */
 static void identity(void **state) {
-  (void)state;
   char x[17], y[17];
   recorded_load(RECORDED_NVLINK, &a);
   ls_machine_fingerprint(&a, x);
@@ -206,16 +205,5 @@ static void every_allocation_fails_once(void **state) {
   assert_in_range(capture_fail_each_alloc(*state, load_one), 2, 20);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(both_ways, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(empty_is_unknown, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(values, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(refused, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(altered_bytes, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(load_reports, capture_setup, capture_teardown),
-      cmocka_unit_test(identity),
-      cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, both_ways, empty_is_unknown, values, refused, altered_bytes,
+      load_reports, identity, every_allocation_fails_once)

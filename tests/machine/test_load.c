@@ -37,7 +37,6 @@ static ls_load_t read_text(int user, int idle, int iowait, int steal) {
 }
 
 static void other_programs_share_is_busy_time_less_our_own(void **state) {
-  (void)state;
   ls_load_t begin = read_text(100, 1000, 10, 0), end = read_text(160, 1030, 20, 0);
   assert_int_equal(end.all_ticks, 1210);
   assert_true(fabs(ls_load_others(&begin, &end) - 0.6) < 1e-12);
@@ -48,13 +47,11 @@ static void other_programs_share_is_busy_time_less_our_own(void **state) {
 }
 
 static void stolen_time_counts(void **state) {
-  (void)state;
   ls_load_t begin = read_text(0, 100, 0, 0), end = read_text(0, 150, 0, 50);
   assert_true(fabs(ls_load_others(&begin, &end) - 0.5) < 1e-12);
 }
 
 static void what_cannot_be_read_is_not_known(void **state) {
-  (void)state;
   ls_load_t none, begin = read_text(1, 1, 1, 1);
   ls_load_read("/nonexistent/stat", &none);
   assert_true(isnan(ls_load_others(&none, &none)));
@@ -62,12 +59,10 @@ static void what_cannot_be_read_is_not_known(void **state) {
 }
 
 static int setup(void **state) {
-  (void)state;
   int fd = mkstemp(path);
   return fd < 0 || close(fd) != 0;
 }
 static int teardown(void **state) {
-  (void)state;
   return unlink(path);
 }
 

@@ -468,7 +468,6 @@ static void writers_at_once_lose_nothing(void **state) {
 }
 
 static void keys_are_written_and_taken_apart(void **state) {
-  (void)state;
   static const struct {
     ls_profile_key_t key;
     const char *text;
@@ -495,7 +494,6 @@ static void keys_are_written_and_taken_apart(void **state) {
 }
 
 static void dimensions_of_products_are_read(void **state) {
-  (void)state;
   char words[LS_PROFILE_KEY_BYTES];
   ls_profile_key_t key;
   assert_true(ls_profile_key_read(
@@ -517,27 +515,9 @@ static void dimensions_of_products_are_read(void **state) {
     if (ls_profile_key_read(none[i], LS_KEY_OP, words, &key)) fail_msg("\"%s\" was read", none[i]);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(keys_are_written_and_taken_apart),
-      cmocka_unit_test(dimensions_of_products_are_read),
-      cmocka_unit_test_setup_teardown(put_get, setup, teardown),
-      cmocka_unit_test_setup_teardown(refuses_nonsense, setup, teardown),
-      cmocka_unit_test_setup_teardown(interpolation, setup, teardown),
-      cmocka_unit_test_setup_teardown(file_round_trip, setup, teardown),
-      cmocka_unit_test_setup_teardown(another_machine, setup, teardown),
-      cmocka_unit_test_setup_teardown(missing, setup, teardown),
-      cmocka_unit_test_setup_teardown(torn_and_altered, setup, teardown),
-      cmocka_unit_test_setup_teardown(refused_files, setup, teardown),
-      cmocka_unit_test_setup_teardown(described_by_hand, setup, teardown),
-      cmocka_unit_test_setup_teardown(merge, setup, teardown),
-      cmocka_unit_test_setup_teardown(fill_keeps_what_is_there, setup, teardown),
-      cmocka_unit_test_setup_teardown(updates_keep_what_others_wrote, setup, teardown),
-      cmocka_unit_test_setup_teardown(writers_at_once_lose_nothing, setup, teardown),
-      cmocka_unit_test_setup_teardown(default_path, setup, teardown),
-      cmocka_unit_test_setup_teardown(
-          without_home_the_profile_is_in_the_users_home_and_not_in_the_current_folder, setup, teardown),
-      cmocka_unit_test_setup_teardown(every_allocation_fails_once, setup, teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown, keys_are_written_and_taken_apart, dimensions_of_products_are_read, put_get,
+      refuses_nonsense, interpolation, file_round_trip, another_machine, missing, torn_and_altered,
+      refused_files, described_by_hand, merge, fill_keeps_what_is_there, updates_keep_what_others_wrote,
+      writers_at_once_lose_nothing, default_path,
+      without_home_the_profile_is_in_the_users_home_and_not_in_the_current_folder,
+      every_allocation_fails_once)

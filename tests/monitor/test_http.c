@@ -43,7 +43,6 @@ static void ask(int port, const char *request, char answer[ANSWER_BYTES]) {
 }
 
 static void metrics_are_served_and_nothing_else_is(void **state) {
-  (void)state;
   static char answer[ANSWER_BYTES];
   char *dir;
   if (!ls_http_here) skip();
@@ -100,7 +99,4 @@ static void metrics_are_served_and_nothing_else_is(void **state) {
   ls_free(dir);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(metrics_are_served_and_nothing_else_is)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, metrics_are_served_and_nothing_else_is)

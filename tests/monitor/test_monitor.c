@@ -21,7 +21,6 @@ enum { PATH_BYTES = 512, FILE_BYTES = 1 << 20 };
 static char dir[PATH_BYTES];
 
 static int make_dir(void **state) {
-  (void)state;
   char *made;
   if (ls_dir_temporary(NULL, "lockstep-monitor", &made) != LS_OK) return -1;
   snprintf(dir, sizeof dir, "%s", made);
@@ -30,7 +29,6 @@ static int make_dir(void **state) {
 }
 
 static int remove_dir(void **state) {
-  (void)state;
   return ls_dir_remove(NULL, dir) == LS_OK ? 0 : -1;
 }
 
@@ -82,7 +80,6 @@ static char *read_file(const char *name, size_t *size_bytes) {
 }
 
 static void a_log_goes_on_behind_a_torn_line_of_an_earlier_run(void **state) {
-  (void)state;
   const ls_monitor_config_t config = {.dir = dir, .every_s = 3600};
   watch(&config, 4, 0.25);
   char path[2 * PATH_BYTES], *text, *line, *rest;
@@ -170,7 +167,6 @@ static int64_t log_bytes(int *files) {
 /* The event log of a run of days had no bound. A reader who looks now and then misses no line, whatever file it is in, and one
  * who comes late sees the newest lines and what the run began with. */
 static void a_log_of_several_files_is_bounded_and_read_as_one(void **state) {
-  (void)state;
   const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .events_bytes = 65536, .events_files = 5};
   ls_monitor_t *m;
   ls_viewer_t view, late;
@@ -222,7 +218,6 @@ static void a_log_of_several_files_is_bounded_and_read_as_one(void **state) {
 
 /* Reading did not end where an endless device stood in the place of a log. */
 static void a_log_that_is_no_file_is_refused(void **state) {
-  (void)state;
   char path[2 * PATH_BYTES];
   static const char *const devices[] = {"/dev/zero", "/dev/urandom", "."};
   for (int i = 0; i < LS_COUNT(devices); i++) {
@@ -294,7 +289,6 @@ static void read_message(const uint8_t *at, const uint8_t *end, int path, event_
 }
 
 static void a_tensorboard_file_is_read_back(void **state) {
-  (void)state;
   static const char *const sinks[] = {"tensorboard"};
   const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .sinks = {1, sinks}};
   watch(&config, 3, 0.75);
@@ -327,7 +321,6 @@ static void a_tensorboard_file_is_read_back(void **state) {
 
 /* An evaluation was drawn again at every later record, so the curve stood still between evaluations. */
 static void an_evaluation_is_one_point_at_its_own_step(void **state) {
-  (void)state;
   static const struct { double step, val_step; } records[] = {{3, NAN}, {5, 4}, {6, 4}, {9, 8}};
   static const struct {
     int64_t step;
@@ -372,7 +365,6 @@ static void an_evaluation_is_one_point_at_its_own_step(void **state) {
 
 /* RFC 3720, B.4, with TensorFlow's mask. */
 static void crc32c_has_the_values_of_the_standard(void **state) {
-  (void)state;
   uint8_t bytes[32] = {0};
   const uint32_t mask = UINT32_C(0xa282ead8), zeros = UINT32_C(0x8a9136aa), nine = UINT32_C(0xe3069283);
   assert_int_equal(ls_crc32c_masked(bytes, sizeof bytes), (zeros >> 15 | zeros << 17) + mask);
@@ -382,7 +374,6 @@ static void crc32c_has_the_values_of_the_standard(void **state) {
 /* ---- CSV and Prometheus ---- */
 
 static void a_csv_file_has_one_header_and_refuses_other_columns(void **state) {
-  (void)state;
   static const char *const sinks[] = {"csv", "csv"};
   const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .sinks = {2, sinks}};
   watch(&config, 3, 0.75);
@@ -412,7 +403,6 @@ static void a_csv_file_has_one_header_and_refuses_other_columns(void **state) {
 
 /* The rules of Prometheus' text format that promtool checks, too (tests/program/monitor.sh). */
 static void metrics_keep_the_rules_of_prometheus(void **state) {
-  (void)state;
   ls_monitor_sample_t s;
   ls_record_clear(&ls_monitor_sample_record, &s);
   for (int i = 0; i < LS_METRIC_COUNT; i++)
@@ -458,7 +448,6 @@ static ls_alert_change_t judge(ls_alert_t *a, double t, double ratio) {
 }
 
 static void an_alert_waits_and_clears_at_its_own_threshold(void **state) {
-  (void)state;
   const ls_alert_rule_t rule = {.name = "memory",
                                 .when = "memory_ratio > 0.9",
                                 .clear = "memory_ratio <= 0.8",
@@ -479,7 +468,6 @@ static void an_alert_waits_and_clears_at_its_own_threshold(void **state) {
 }
 
 static void an_alert_without_a_clear_condition_ends_with_its_own(void **state) {
-  (void)state;
   const ls_alert_rule_t rule = {.name = "memory", .when = "memory_ratio > 0.9"};
   ls_alert_t a = ls_alert_of(&rule);
   assert_int_equal(judge(&a, 0, 0.95), LS_ALERT_RAISED);
@@ -488,7 +476,6 @@ static void an_alert_without_a_clear_condition_ends_with_its_own(void **state) {
 }
 
 static void usual_alerts_have_conditions(void **state) {
-  (void)state;
   for (int i = 0; i < LS_ALERT_USUAL_COUNT; i++) {
     ls_alert_t a = ls_alert_of(&ls_alert_usual[i]);
     assert_non_null(a.raise.metric);
@@ -499,7 +486,6 @@ static void usual_alerts_have_conditions(void **state) {
 /* Every usual rule, on a recorded run: a log of a record a second, in which one value turns bad, is near its limit for a
  * moment, and is good again. */
 static void usual_alerts_are_raised_and_cleared_by_a_recorded_run(void **state) {
-  (void)state;
   static const struct {
     const char *name, *value;
     double good, bad,
@@ -548,7 +534,6 @@ static void usual_alerts_are_raised_and_cleared_by_a_recorded_run(void **state) 
 }
 
 static void conditions_are_refused_with_a_reason(void **state) {
-  (void)state;
   static const struct {
     const char *text, *why; /* NULL: it is one */
   } rows[] = {{"loss > 1", NULL},
@@ -570,7 +555,6 @@ static void conditions_are_refused_with_a_reason(void **state) {
 
 /* Where all ranks have the same value, each of them once said so. What is a rank's own, it says itself. */
 static void an_alert_of_the_run_is_raised_once(void **state) {
-  (void)state;
   const ls_alert_rule_t rules[] = {{.name = "far", .when = "step > 2"},
                                    {.name = "time", .when = "step_time_us > 1"},
                                    {.name = "loss", .when = "loss > 1"},
@@ -598,7 +582,6 @@ static void an_alert_of_the_run_is_raised_once(void **state) {
 
 /* The whole way: a condition of the last record, the log, a program and a file, which get Alertmanager's form. */
 static void a_raised_alert_reaches_log_program_and_file(void **state) {
-  (void)state;
   char file[2 * PATH_BYTES], copy[2 * PATH_BYTES], command[3 * PATH_BYTES];
   snprintf(file, sizeof file, "%s/notices", dir);
   snprintf(copy, sizeof copy, "%s/copy", dir);
@@ -637,7 +620,6 @@ static void a_raised_alert_reaches_log_program_and_file(void **state) {
 /* Receivers of Alertmanager read labels and annotations as texts and refuse a number; and they take what has one group key
  * for one matter, so a run that is well again must not clear another run's alert. */
 static void a_notice_is_one_that_receivers_take_and_names_its_run(void **state) {
-  (void)state;
   static const char *const texts[] = {"groupLabels", "commonLabels", "commonAnnotations"};
   char file[2 * PATH_BYTES], run[2][2 * PATH_BYTES], key[2][2 * PATH_BYTES];
   snprintf(file, sizeof file, "%s/notices", dir);
@@ -674,7 +656,6 @@ static void a_notice_is_one_that_receivers_take_and_names_its_run(void **state) 
 }
 
 static void a_quote_in_a_name_ends_no_text_of_the_group_key(void **state) {
-  (void)state;
   const ls_alert_rule_t rule = {.name = "a\", rank=\"9", .when = "loss > 1"};
   const ls_alert_t a = ls_alert_of(&rule);
   const ls_monitor_sample_t s = {.loss = 2};
@@ -685,7 +666,6 @@ static void a_quote_in_a_name_ends_no_text_of_the_group_key(void **state) {
 }
 
 static void a_program_that_fails_is_said_in_the_log(void **state) {
-  (void)state;
   static const char *const program[] = {"sh", "-c", "echo 'error: no such receiver' >&2; exit 3"};
   const ls_alert_rule_t rules[] = {{.name = "loss", .when = "loss > 1", .run = {3, program}}};
   const ls_monitor_config_t config = {.dir = dir, .every_s = 3600, .alert_count = 1, .alerts = rules};
@@ -699,7 +679,6 @@ static void a_program_that_fails_is_said_in_the_log(void **state) {
 
 /* A program that does not end: records go on meanwhile, and the notice is delivered when it may. */
 static void a_slow_receiver_holds_nobody_up(void **state) {
-  (void)state;
   char fifo[2 * PATH_BYTES], events[2 * PATH_BYTES], command[4 * PATH_BYTES];
   snprintf(fifo, sizeof fifo, "%s/fifo", dir);
   snprintf(command, sizeof command, "cat '%s' >'%s/said'", fifo, dir);
@@ -750,7 +729,6 @@ static void *receive(void *arg) {
 }
 
 static void a_webhook_gets_the_notice(void **state) {
-  (void)state;
   static receiver_t r;
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t size = sizeof address;
@@ -789,7 +767,6 @@ static void a_webhook_gets_the_notice(void **state) {
 
 /* The address, with its secrets, was an argument, which all users can see. */
 static void an_address_with_a_secret_is_no_argument(void **state) {
-  (void)state;
   char path[2 * PATH_BYTES], script[4 * PATH_BYTES], source[2 * PATH_BYTES + 8],
       why[1024] = "", *before = strdup(getenv("PATH"));
   size_t size_bytes;
@@ -827,7 +804,6 @@ static void an_address_with_a_secret_is_no_argument(void **state) {
 
 /* A run whose alerts cannot be sent is refused when it begins, and so is the address of a configuration that was saved. */
 static void a_secret_that_is_not_there_is_refused(void **state) {
-  (void)state;
   capture_t *c;
   const struct {
     const char *webhook, *said;
@@ -850,7 +826,6 @@ static void a_secret_that_is_not_there_is_refused(void **state) {
 }
 
 static void each_receiver_that_failed_is_named(void **state) {
-  (void)state;
   static const char *const argv[] = {"/proc/none/program"};
   const ls_alert_rule_t rule = {.name = "loss",
                                 .when = "loss > 1",
@@ -868,7 +843,6 @@ static void each_receiver_that_failed_is_named(void **state) {
 }
 
 static void a_mail_is_given_to_sendmail(void **state) {
-  (void)state;
   char path[2 * PATH_BYTES], script[4 * PATH_BYTES], why[1024] = "", *before = strdup(getenv("PATH"));
   size_t size_bytes;
   static const char *const addresses[] = {"ops@example.org", "root"};
@@ -901,7 +875,6 @@ static void a_mail_is_given_to_sendmail(void **state) {
 /* ---- records ---- */
 
 static void a_slow_step_is_seen_against_the_usual_one(void **state) {
-  (void)state;
   ls_measure_t m;
   ls_monitor_sample_t s;
   ls_monitor_state_t now = {.val_loss = NAN};
@@ -925,7 +898,6 @@ static void a_slow_step_is_seen_against_the_usual_one(void **state) {
 /* Steps in which fp16's loss scale is found raise no alert; a loss that is not finite does, and so does a norm without
  * a scale that could fall. */
 static void an_overflow_of_the_loss_scale_is_no_alarm(void **state) {
-  (void)state;
   static const struct {
     double loss, grad_norm, loss_scale, nonfinite;
   } cases[] = {
@@ -967,7 +939,6 @@ static void *write_blocks(void *arg) {
 }
 
 static void a_reader_sees_whole_blocks_in_order(void **state) {
-  (void)state;
   static view_t view;
   uint64_t block[LS_SHOWN_WORDS], last = 0;
   pthread_t writer;

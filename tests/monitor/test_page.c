@@ -16,12 +16,10 @@ static ls_ctx_t *ctx;
 static char *dir;
 
 static int set_up(void **state) {
-  (void)state;
   ctx = ls_ctx_create(NULL, NULL);
   return ls_dir_temporary(ctx, "page", &dir) == LS_OK ? 0 : -1;
 }
 static int tear_down(void **state) {
-  (void)state;
   ls_dir_remove(ctx, dir);
   ls_free(dir);
   ls_ctx_destroy(ctx);
@@ -29,7 +27,6 @@ static int tear_down(void **state) {
 }
 
 static void another_process_is_seen_while_it_steps(void **state) {
-  (void)state;
   ls_page_t *page, *reader;
   assert_int_equal(ls_page_open(ctx, dir, 3, &page), LS_OK);
   assert_int_equal(ls_page_read(ctx, dir, &reader), LS_OK);
@@ -77,7 +74,6 @@ static void another_process_is_seen_while_it_steps(void **state) {
 /* A line has room for half of the step at which a life began. */
 static void a_life_began_where_it_did_however_late_it_is_seen(void **state) {
   static const int64_t first[] = {0, 900, INT64_C(0xfffffff0), INT64_C(0x300000007)};
-  (void)state;
   ls_page_t *page;
   ls_page_look_t look;
   assert_int_equal(ls_page_open(ctx, dir, 1, &page), LS_OK);
@@ -99,7 +95,6 @@ static void a_life_began_where_it_did_however_late_it_is_seen(void **state) {
 
 /* A reader of a page must not fault when a run of another size takes the directory. */
 static void another_number_of_ranks_gets_another_file(void **state) {
-  (void)state;
   ls_page_t *wide, *narrow, *again;
   ls_page_look_t look;
   assert_int_equal(ls_page_open(ctx, dir, 200, &wide), LS_OK);
@@ -117,7 +112,6 @@ static void another_number_of_ranks_gets_another_file(void **state) {
 }
 
 static void what_is_no_page_is_refused_by_readers_and_replaced_by_writers(void **state) {
-  (void)state;
   ls_page_t *page;
   assert_int_equal(ls_page_read(ctx, dir, &page), LS_ERR_NOT_FOUND);
   char *path = ls_path_join(ctx, dir, LS_PAGE_NAME);
@@ -145,13 +139,6 @@ static void what_is_no_page_is_refused_by_readers_and_replaced_by_writers(void *
   ls_free(path);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(another_process_is_seen_while_it_steps, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(a_life_began_where_it_did_however_late_it_is_seen, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(another_number_of_ranks_gets_another_file, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(what_is_no_page_is_refused_by_readers_and_replaced_by_writers, set_up,
-                                      tear_down),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(set_up, tear_down, another_process_is_seen_while_it_steps,
+      a_life_began_where_it_did_however_late_it_is_seen, another_number_of_ranks_gets_another_file,
+      what_is_no_page_is_refused_by_readers_and_replaced_by_writers)

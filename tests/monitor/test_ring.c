@@ -14,13 +14,11 @@ static char folder[64];
 static ls_rings_t *rings;
 
 static int setup(void **state) {
-  (void)state;
   snprintf(folder, sizeof folder, "/tmp/lockstep-ring-XXXXXX");
   return mkdtemp(folder) && ls_rings_create(NULL, folder, RANKS, &rings) == LS_OK ? 0 : 1;
 }
 
 static int teardown(void **state) {
-  (void)state;
   ls_rings_close(rings);
   return ls_dir_remove(NULL, folder) == LS_OK ? 0 : 1;
 }
@@ -34,7 +32,6 @@ static void run(int rank, ls_ring_line_t line, uint64_t number, const char *grou
 }
 
 static void the_newest_of_many_collectives_are_there(void **state) {
-  (void)state;
   for (uint64_t n = 1; n <= 1000; n++)
     run(1, LS_RING_DATA, n, "", true);
   ls_rings_t *other = ls_rings_find(folder, RANKS); /* as another process has them */
@@ -62,7 +59,6 @@ static void the_newest_of_many_collectives_are_there(void **state) {
 static void its_room_is_taken_when_it_is_made(void **state) {
   char path[128];
   struct stat info;
-  (void)state;
   snprintf(path, sizeof path, "%s/%s", folder, LS_RING_NAME);
   assert_int_equal(stat(path, &info), 0);
   assert_int_equal(info.st_size, RANKS * sizeof(ls_ring_t));
@@ -70,7 +66,6 @@ static void its_room_is_taken_when_it_is_made(void **state) {
 }
 
 static void the_rank_that_has_not_come_is_found(void **state) {
-  (void)state;
   ls_ring_differ_t d;
   assert_false(ls_rings_differ(rings, &d)); /* nobody has done anything */
   for (int r = 0; r < RANKS; r++) {
@@ -94,7 +89,6 @@ static void the_rank_that_has_not_come_is_found(void **state) {
 
 /* Groups have numbers of their own, and those who are not in them are not missing. */
 static void a_group_is_waited_for_by_its_members_alone(void **state) {
-  (void)state;
   ls_ring_differ_t d;
   run(0, LS_RING_DATA, 4, "stage 1", true);
   run(2, LS_RING_DATA, 4, "stage 1", true);
@@ -109,7 +103,6 @@ static void a_group_is_waited_for_by_its_members_alone(void **state) {
 
 /* A file that a rank has spoiled leads nobody astray. */
 static void what_is_no_entry_is_passed_over(void **state) {
-  (void)state;
   ls_ring_differ_t d;
   memset(ls_rings_at(rings, 0), 0xff, sizeof(ls_ring_t));
   assert_false(ls_rings_differ(rings, &d));
@@ -117,13 +110,6 @@ static void what_is_no_entry_is_passed_over(void **state) {
   ls_ring_text(&ls_rings_at(rings, 0)->entry[3], text, sizeof text);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(its_room_is_taken_when_it_is_made, setup, teardown),
-      cmocka_unit_test_setup_teardown(the_newest_of_many_collectives_are_there, setup, teardown),
-      cmocka_unit_test_setup_teardown(the_rank_that_has_not_come_is_found, setup, teardown),
-      cmocka_unit_test_setup_teardown(a_group_is_waited_for_by_its_members_alone, setup, teardown),
-      cmocka_unit_test_setup_teardown(what_is_no_entry_is_passed_over, setup, teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(setup, teardown, its_room_is_taken_when_it_is_made, the_newest_of_many_collectives_are_there,
+      the_rank_that_has_not_come_is_found, a_group_is_waited_for_by_its_members_alone,
+      what_is_no_entry_is_passed_over)

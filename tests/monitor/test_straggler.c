@@ -15,11 +15,9 @@ enum { RUNS = 50, STEPS = 400, SLOW_FROM = 200 };
 static char *dir;
 
 static int make_dir(void **state) {
-  (void)state;
   return ls_dir_temporary(NULL, "lockstep-straggler", &dir) == LS_OK ? 0 : -1;
 }
 static int remove_dir(void **state) {
-  (void)state;
   ls_status_t status = ls_dir_remove(NULL, dir);
   ls_free(dir);
   return status == LS_OK ? 0 : -1;
@@ -72,7 +70,6 @@ static int play(const scene_t *scene, uint64_t seed, int *wrong) {
 }
 
 static void ten_percent_is_named_within_20_steps_and_nobody_else_is(void **state) {
-  (void)state;
   static const scene_t scenes[] = {{2, 0.01, 1}, {2, 0.02, 0}, {8, 0.02, 5}};
   for (int i = 0; i < LS_COUNT(scenes); i++) {
     int longest = 0, wrong, late = 0, wrong_runs = 0;
@@ -97,7 +94,6 @@ static void ten_percent_is_named_within_20_steps_and_nobody_else_is(void **state
 
 /* Where noise hides 10 %, nobody is accused. */
 static void noise_is_no_straggler(void **state) {
-  (void)state;
   const scene_t scene = {4, 0.15, -1};
   int wrong, runs = 0;
   for (int run = 0; run < RUNS; run++) {
@@ -109,7 +105,6 @@ static void noise_is_no_straggler(void **state) {
 
 /* Rank 1 of two needs a tenth more, with something else that explains it, or not. */
 static void the_cause_is_what_differs(void **state) {
-  (void)state;
   static const struct {
     int limits, clock_ppm, waiting_ppm, input_ns;
     int others_limits;
@@ -155,7 +150,6 @@ static void the_cause_is_what_differs(void **state) {
 
 /* Named at 5 % more, no longer at less than 3 %; a rank that begins again begins with nothing. The record says all. */
 static void a_record_names_the_straggler_until_it_has_caught_up(void **state) {
-  (void)state;
   const ls_monitor_state_t none = {.val_loss = NAN};
   static const struct {
     int64_t slow_ns;
@@ -208,7 +202,6 @@ static void put(const char *name, const char *text) {
 
 /* Of several processors the loop would time one, and a step may run on another. */
 static void a_processor_is_timed_where_a_process_has_one(void **state) {
-  (void)state;
   ls_processor_t now;
   cpu_set_t all, one;
   assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
@@ -224,7 +217,6 @@ static void a_processor_is_timed_where_a_process_has_one(void **state) {
 }
 
 static void what_slows_a_processor_down_is_read_from_the_kernel(void **state) {
-  (void)state;
   ls_processor_t now;
   ls_processor_read(dir, &now);
   assert_true(isnan(now.waited_ns) && isnan(now.clock_ratio) && now.heat_events == -1);

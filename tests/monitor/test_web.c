@@ -52,7 +52,6 @@ static int64_t rows_in(const json_t *said) {
 }
 
 static void a_reader_gets_what_it_has_missed_and_no_more(void **state) {
-  (void)state;
   ls_history_t *h;
   char id[LS_HISTORY_ID_BYTES] = "", old[LS_HISTORY_ID_BYTES];
   assert_int_equal(ls_history_create(NULL, &h), LS_OK);
@@ -91,7 +90,6 @@ static void a_reader_gets_what_it_has_missed_and_no_more(void **state) {
 
 /* Each evaluation once, at its own time and not among the events; of very many the newest are all there. */
 static void evaluations_are_points_of_their_own(void **state) {
-  (void)state;
   enum { MANY = 5000, KEPT = 2048 };
   ls_history_t *h;
   char id[LS_HISTORY_ID_BYTES] = "";
@@ -131,7 +129,6 @@ static void evaluations_are_points_of_their_own(void **state) {
 }
 
 static void a_new_run_forgets_the_old_one_and_a_resumed_one_does_not(void **state) {
-  (void)state;
   ls_history_t *h;
   assert_int_equal(ls_history_create(NULL, &h), LS_OK);
   begin(h, 0, 1, json_null());
@@ -151,7 +148,6 @@ static void a_new_run_forgets_the_old_one_and_a_resumed_one_does_not(void **stat
 
 /* A day of records with one high and one low value, which no thinning may lose. */
 static void a_day_is_thinned_without_losing_a_peak(void **state) {
-  (void)state;
   ls_history_t *h;
   assert_int_equal(ls_history_create(NULL, &h), LS_OK);
   for (int i = 0; i < DAY_S; i++)
@@ -184,7 +180,6 @@ static void a_day_is_thinned_without_losing_a_peak(void **state) {
 }
 
 static void a_token_is_kept_for_its_owner_alone(void **state) {
-  (void)state;
   char *dir, path[512], token[LS_WEB_TOKEN_BYTES], again[LS_WEB_TOKEN_BYTES];
   struct stat about;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
@@ -245,7 +240,6 @@ static int ask(const char *method, const char *path, const char *headers, char a
 }
 
 static void only_who_knows_the_token_and_asks_by_address_is_answered(void **state) {
-  (void)state;
   static char answer[ANSWER_BYTES];
   static const struct {
     const char *method, *path, *headers;
@@ -314,7 +308,6 @@ static void read_until(int fd, const char *text, char answer[ANSWER_BYTES]) {
 }
 
 static void a_stream_goes_on_where_it_was_broken_off(void **state) {
-  (void)state;
   static char answer[ANSWER_BYTES];
   char request[512], id[LS_HISTORY_ID_BYTES];
   ls_history_t *h;
@@ -354,7 +347,6 @@ static void a_stream_goes_on_where_it_was_broken_off(void **state) {
 
 /* Requests of others that never end kept the owner out: with 32 of them the page answered nobody. */
 static void half_sent_requests_of_strangers_keep_nobody_out(void **state) {
-  (void)state;
   enum { STRANGERS = 64, TIMES = 24 };
   static char answer[ANSWER_BYTES], stream[ANSWER_BYTES];
   char half[128], path[64];
@@ -388,16 +380,7 @@ static void half_sent_requests_of_strangers_keep_nobody_out(void **state) {
   ls_history_destroy(h);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(evaluations_are_points_of_their_own),
-      cmocka_unit_test(a_reader_gets_what_it_has_missed_and_no_more),
-      cmocka_unit_test(a_new_run_forgets_the_old_one_and_a_resumed_one_does_not),
-      cmocka_unit_test(a_day_is_thinned_without_losing_a_peak),
-      cmocka_unit_test(a_token_is_kept_for_its_owner_alone),
-      cmocka_unit_test(only_who_knows_the_token_and_asks_by_address_is_answered),
-      cmocka_unit_test(a_stream_goes_on_where_it_was_broken_off),
-      cmocka_unit_test(half_sent_requests_of_strangers_keep_nobody_out),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, evaluations_are_points_of_their_own, a_reader_gets_what_it_has_missed_and_no_more,
+      a_new_run_forgets_the_old_one_and_a_resumed_one_does_not, a_day_is_thinned_without_losing_a_peak,
+      a_token_is_kept_for_its_owner_alone, only_who_knows_the_token_and_asks_by_address_is_answered,
+      a_stream_goes_on_where_it_was_broken_off, half_sent_requests_of_strangers_keep_nobody_out)

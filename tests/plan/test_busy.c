@@ -38,7 +38,6 @@ static ls_plan_options_t options_of(double budget_s) {
 }
 
 static void busy_timings_are_made_again_and_the_mark_goes(void **state) {
-  (void)state;
   ls_plan_options_t options = options_of(5);
   ls_plan_t plan;
   record_busy(1, 1000, 0.43);
@@ -52,7 +51,6 @@ static void busy_timings_are_made_again_and_the_mark_goes(void **state) {
 }
 
 static void a_plan_from_busy_timings_says_so(void **state) {
-  (void)state;
   ls_plan_options_t options = options_of(1e-9); /* no time to make them again */
   ls_plan_t plan;
   record_busy(1, 1000, 0.43);
@@ -64,7 +62,6 @@ static void a_plan_from_busy_timings_says_so(void **state) {
 
 /* Two devices ten times as fast a row as one: what a busy machine makes of it is no efficiency of 500 %. */
 static void a_busy_machine_shows_no_efficiency_beyond_what_can_be(void **state) {
-  (void)state;
   static const double share[] = {0.43, 0};
   static const int64_t devices[] = {1, 2};
   for (int i = 0; i < LS_COUNT(share); i++) {
@@ -84,7 +81,6 @@ static void a_busy_machine_shows_no_efficiency_beyond_what_can_be(void **state) 
 }
 
 static void a_quiet_machine_leaves_no_mark(void **state) {
-  (void)state;
   ls_plan_options_t options = options_of(5);
   ls_plan_t plan;
   record_busy(1, 1000, 0.05);

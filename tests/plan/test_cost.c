@@ -7,7 +7,6 @@
 static const char more[] = "train: {batch: 64, steps: 1}\n";
 
 static void one_device_is_the_sum_of_its_tasks(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 77}, &fixed);
@@ -25,7 +24,6 @@ static void one_device_is_the_sum_of_its_tasks(void **state) {
 }
 
 static void two_devices_add_what_they_exchange(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
   int fixed, tasks = fill_timing(&p, &c, &(pace_t){10, 300, 0, 5000}, &fixed);
@@ -42,7 +40,6 @@ static void two_devices_add_what_they_exchange(void **state) {
 /* Eight shards of 8 rows: the schedule that is priced has four on each of two ranks, gathers and adds them.
  */
 static void shards_are_priced_with_what_they_gather(void **state) {
-  (void)state;
   config->parallel.reproducible = true;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t one = ls_candidate_make(&p, 1, NULL), two = ls_candidate_make(&p, 2, NULL);
@@ -64,7 +61,6 @@ static void shards_are_priced_with_what_they_gather(void **state) {
 }
 
 static void memory_does_not_change_the_shards(void **state) {
-  (void)state;
   config->parallel.reproducible = true;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
@@ -77,7 +73,6 @@ static void memory_does_not_change_the_shards(void **state) {
 /* A plan of ranks that exchange was the sum of what they take alone and a curve of idle ranks: a step of 24 us was
  * predicted at 9. Now what was timed is the price, whatever the curve says; what the model lacks is waiting. */
 static void ranks_that_were_timed_together_are_priced_as_timed(void **state) {
-  (void)state;
   static const double curve_ns[] = {0, 5000, 5000, 5000, 18000}, wait_ns[] = {7, 5000, 15000, 4000, 500};
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
@@ -99,7 +94,6 @@ static void ranks_that_were_timed_together_are_priced_as_timed(void **state) {
 
 /* Other buckets and other transports than those that were timed: by as much more as the model says. */
 static void what_was_not_timed_differs_as_modelled(void **state) {
-  (void)state;
   static const double curve_ns = 5000, wait_ns = 7500;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c = ls_candidate_make(&p, 2, NULL), other = c;
@@ -116,7 +110,6 @@ static void what_was_not_timed_differs_as_modelled(void **state) {
 }
 
 static void worlds_between_measured_ones_lie_on_a_line(void **state) {
-  (void)state;
   ls_time_t t;
   fill_all_reduce(profile, 2, 1000);
   assert_true(ls_cost_collective(profile, "all-reduce", "mpi", 2, 100, &t));
@@ -133,7 +126,6 @@ static void worlds_between_measured_ones_lie_on_a_line(void **state) {
 }
 
 static void between_measured_rows_times_are_linear(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c;
   int fixed, tasks = 0;
@@ -158,7 +150,6 @@ static void between_measured_rows_times_are_linear(void **state) {
 }
 
 static void what_is_missing_is_named_with_its_remedy(void **state) {
-  (void)state;
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   ls_planner_t p = small_planner(ctx, config, profile);
@@ -191,7 +182,6 @@ static const char *family_of(const ls_config_t *of, const ls_backend_t *backend,
 
 /* Other ops, another optimizer, another precision: other families. Another batch, other buckets: the same. */
 static void families_hold_what_times_depend_on(void **state) {
-  (void)state;
   static const struct {
     bool same;
     const char *more;
@@ -221,7 +211,6 @@ static void families_hold_what_times_depend_on(void **state) {
 
 /* candidate.buckets counted collectives: two cuts with an equal number of them were one schedule, and one timing. */
 static void two_cuts_with_as_many_buckets_are_two_schedules(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c[64];
   char timing[LS_COUNT(c)][LS_FAMILY_BYTES];
@@ -247,7 +236,6 @@ static void two_cuts_with_as_many_buckets_are_two_schedules(void **state) {
 /* A backend that computes on two streams: both kinds of step have times of their own, and the price is what the whole
  * step took. The second stream's memory is counted. */
 static void a_side_lane_is_priced_as_it_was_measured(void **state) {
-  (void)state;
   ls_backend_t device = ls_backend_ref;
   device.host_memory = device.synchronous = device.host_processors = false;
   device.side_bytes = 1 << 20;
@@ -281,7 +269,6 @@ static void a_side_lane_is_priced_as_it_was_measured(void **state) {
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c = ls_candidate_make(&p, 2, NULL);
   int fixed;

@@ -27,7 +27,6 @@ static const ls_candidate_t *on(const ls_plan_t *plan, int devices) {
 }
 
 static void two_devices_win_when_talking_is_cheap(void **state) {
-  (void)state;
   if (ls_cpu_count() < 2) skip();
   int tasks, fixed;
   fill(100, 1000, &tasks, &fixed);
@@ -53,7 +52,6 @@ static void two_devices_win_when_talking_is_cheap(void **state) {
 
 /* Of what moves the same memory and was measured, the cheapest is chosen, and training is told. */
 static void a_cheaper_transport_is_chosen(void **state) {
-  (void)state;
   if (ls_cpu_count() < 2) skip();
   static const ls_transport_t cheap = {.name = "cheap"}, gpu = {.name = "far", .backend = "cuda"};
   int tasks, fixed;
@@ -88,7 +86,6 @@ static void a_cheaper_transport_is_chosen(void **state) {
 }
 
 static void one_device_wins_when_talking_is_dear(void **state) {
-  (void)state;
   int tasks, fixed;
   fill(100, 1e6, &tasks, &fixed);
   ls_plan_t plan;
@@ -121,7 +118,6 @@ static void fill_blocks(int devices, double step_us, double slow_us, int slow) {
 
 /* "ddp, 2 devices: 15.8 us (90 %: 13.4 to 152.4)" was chosen against 27 us that were safe, and took 51.2. */
 static void a_short_median_with_a_long_tail_does_not_win(void **state) {
-  (void)state;
   if (ls_cpu_count() < 2) skip();
   static const int slow[] = {0, 1, 8}; /* of 16 */
   fill_blocks(1, 27, 27, 0);
@@ -144,7 +140,6 @@ static void a_short_median_with_a_long_tail_does_not_win(void **state) {
 }
 
 static void what_does_not_fit_is_not_chosen(void **state) {
-  (void)state;
   if (ls_cpu_count() < 2) skip();
   int tasks, fixed;
   fill(100, 1000, &tasks, &fixed);
@@ -166,7 +161,6 @@ static void what_does_not_fit_is_not_chosen(void **state) {
 }
 
 static void what_the_host_lacks_is_named(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_backend_t device = ls_backend_ref;
   device.host_memory = device.host_processors = false; /* samples and what is copied stay with the host */
@@ -186,7 +180,6 @@ static void what_the_host_lacks_is_named(void **state) {
 
 /* A thousand micro-batches need more for their schedule than they save. */
 static void what_needs_least_is_shown_where_nothing_fits(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   config->train.batch = 512;
   ls_candidate_t whole = ls_candidate_make(&p, 1, NULL), c = whole;
@@ -202,7 +195,6 @@ static void what_needs_least_is_shown_where_nothing_fits(void **state) {
 /* At exactly what is needed it fits, with one byte less it does not: for one device and for two, whose ranks
  * share the host's memory and one copy of the samples. A batch of one sample for each rank cannot be halved. */
 static void fits_is_exact_to_the_byte(void **state) {
-  (void)state;
   if (ls_cpu_count() < 2) skip();
   for (int devices = 1; devices <= 2; devices++) {
     ls_planner_t p = small_planner(ctx, config, profile);
@@ -224,7 +216,6 @@ static void fits_is_exact_to_the_byte(void **state) {
 
 /* What the profile says about libraries counts, and is not guessed for more ranks than were measured. */
 static void libraries_count_as_they_were_measured(void **state) {
-  (void)state;
   ls_planner_t p = small_planner(ctx, config, profile);
   ls_candidate_t c = ls_candidate_make(&p, 1, NULL);
   bool assumed;
@@ -265,7 +256,6 @@ static void libraries_count_as_they_were_measured(void **state) {
 /* What is planned is what would be trained: data demanded on the device are counted there, and priced apart.
  */
 static void data_stay_where_they_will(void **state) {
-  (void)state;
   ls_config_t of = *config;
   char family[2][LS_FAMILY_BYTES];
   for (int there = 0; there < 2; there++) {
@@ -290,7 +280,6 @@ static void data_stay_where_they_will(void **state) {
 
 /* With 10 samples' worth of saving a sample and the rest equal, two win where tasks * row * B / 2 > comm. */
 static void crossover_is_where_the_prices_cross(void **state) {
-  (void)state;
   if (ls_cpu_count() < 2) skip();
   int tasks, fixed;
   const int64_t batches[] = {2, 65536};
@@ -320,7 +309,6 @@ static void crossover_is_where_the_prices_cross(void **state) {
 
 /* A plan's candidate is told to training, and to people, by the rows in which it differs. */
 static void a_candidate_says_what_it_chooses(void **state) {
-  (void)state;
   ls_plan_t plan = {.config = *config};
   ls_candidate_t c = {.config = *config, .host = true}, other;
   ls_parallel_config_t *parallel = &c.config.parallel;
@@ -352,7 +340,6 @@ static void a_candidate_says_what_it_chooses(void **state) {
 
 /* 64-64-64-2 at batch 7 took eight times as long with two threads as with one, and one was never a candidate. */
 static void a_small_step_may_choose_fewer_threads(void **state) {
-  (void)state;
   if (ls_cpu_count() < 2) skip();
   ls_config_t *threaded = small_config(ctx, "train: {batch: 64, steps: 1000}\nparallel: {backend: cpu}\n");
   ls_planner_t p = small_planner(ctx, threaded, profile);
@@ -379,7 +366,6 @@ static void a_small_step_may_choose_fewer_threads(void **state) {
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
   int tasks, fixed;
   fill(100, 1000, &tasks, &fixed);
   ls_plan_t plan;

@@ -54,7 +54,6 @@ static double step_ns(int devices, double speed, double comm_ns) {
 }
 
 static void two_devices_gain_by_links_and_speed(void **state) {
-  (void)state;
   ls_plan_t plan;
   make(COMM_NS, &plan);
   double now = step_ns(2, 1, COMM_NS);
@@ -89,7 +88,6 @@ static void two_devices_gain_by_links_and_speed(void **state) {
 
 /* A link that is slow today and would be free: then two devices are worth having. */
 static void a_link_may_bring_the_second_device_in(void **state) {
-  (void)state;
   ls_plan_t plan;
   double comm = 1e6 * tasks + 1e9;
   make(comm, &plan);

@@ -67,7 +67,6 @@ static void plan_on(recorded_t which, int batch, int devices_max, ls_plan_t *pla
 
 /* A side lane that is on was dropped without a word. */
 static void a_side_lane_is_left_out_and_said(void **state) {
-  (void)state;
   static const struct {
     recorded_t machine;
     const char *backend;
@@ -105,13 +104,11 @@ static int choice_on(recorded_t which, int batch, int devices_max, const char *b
 }
 
 static void behind_a_host_bridge_small_batches_stay_on_one_device(void **state) {
-  (void)state;
   assert_int_equal(choice_on(RECORDED_BRIDGE, 32, 0, "cuda"), 1);
   assert_int_equal(choice_on(RECORDED_BRIDGE, 65536, 0, "cuda"), 2);
 }
 
 static void on_nvlink_large_batches_take_more_devices(void **state) {
-  (void)state;
   assert_int_equal(choice_on(RECORDED_NVLINK, 16, 0, "cuda"), 1);
   assert_int_equal(choice_on(RECORDED_NVLINK, 16384, 2, "cuda"), 2);
   assert_int_equal(choice_on(RECORDED_NVLINK, 65536, 0, "cuda"), 4);
@@ -119,7 +116,6 @@ static void on_nvlink_large_batches_take_more_devices(void **state) {
 
 /* 0.25 % of a device is left free: a batch that would need the last of it is taken in two parts. */
 static void a_device_is_not_filled_to_the_brim(void **state) {
-  (void)state;
   ls_plan_t plan;
   plan_on(RECORDED_NVLINK, 64, 1, &plan);
   ls_profile_t *profile = recorded_profile(RECORDED_NVLINK);
@@ -134,7 +130,6 @@ static void a_device_is_not_filled_to_the_brim(void **state) {
 }
 
 static void three_devices_lie_between_two_and_four(void **state) {
-  (void)state;
   ls_plan_t plan;
   plan_on(RECORDED_NVLINK, 16384, 3, &plan);
   const ls_candidate_t *three = NULL;
@@ -146,12 +141,10 @@ static void three_devices_lie_between_two_and_four(void **state) {
 }
 
 static void a_processor_is_planned_without_gpus(void **state) {
-  (void)state;
   assert_int_equal(choice_on(RECORDED_CPU, 8, 0, "cpu"), 1);
 }
 
 static void what_nvml_refused_does_not_stop_a_plan(void **state) {
-  (void)state;
   ls_plan_t plan;
   plan_on(RECORDED_HALF, 1024, 0, &plan);
   assert_int_equal(ls_candidate_devices(&plan.candidate[plan.choice]), 1);
@@ -161,7 +154,6 @@ static void what_nvml_refused_does_not_stop_a_plan(void **state) {
 }
 
 static void a_gpu_that_is_not_there_is_refused(void **state) {
-  (void)state;
   ls_profile_t *profile = recorded_profile(RECORDED_CPU);
   ls_config_t *config = study(8);
   ls_plan_t plan;
@@ -173,17 +165,8 @@ static void a_gpu_that_is_not_there_is_refused(void **state) {
   ls_profile_destroy(profile);
 }
 
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, context_setup, context_teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(behind_a_host_bridge_small_batches_stay_on_one_device),
-      TEST(on_nvlink_large_batches_take_more_devices),
-      TEST(a_device_is_not_filled_to_the_brim),
-      TEST(three_devices_lie_between_two_and_four),
-      TEST(a_processor_is_planned_without_gpus),
-      TEST(what_nvml_refused_does_not_stop_a_plan),
-      TEST(a_gpu_that_is_not_there_is_refused),
-      TEST(a_side_lane_is_left_out_and_said),
-  };
-  return cmocka_run_group_tests_name("replay", tests, NULL, NULL);
-}
+TESTS(context_setup, context_teardown, behind_a_host_bridge_small_batches_stay_on_one_device,
+      on_nvlink_large_batches_take_more_devices, a_device_is_not_filled_to_the_brim,
+      three_devices_lie_between_two_and_four, a_processor_is_planned_without_gpus,
+      what_nvml_refused_does_not_stop_a_plan, a_gpu_that_is_not_there_is_refused,
+      a_side_lane_is_left_out_and_said)

@@ -18,7 +18,6 @@ static ls_plan_t plan_of(ls_candidate_t two[2], double one_s, double two_s) {
 }
 
 static void ownership_follows_the_formula(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_config_t *config =
       small_config(ctx, "train: {batch: 64, steps: 1000}\n"
@@ -51,7 +50,6 @@ static void ownership_follows_the_formula(void **state) {
 }
 
 static void a_lane_more_or_less_is_the_reason(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_config_t *config = small_config(ctx, "train: {batch: 64, steps: 1000}\n");
   for (int side = 0; side < 2; side++) {
@@ -71,7 +69,6 @@ static void a_lane_more_or_less_is_the_reason(void **state) {
 }
 
 static void auto_is_a_strategy_of_the_configuration(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_config_t *config = small_config(ctx, "parallel: {strategy: auto}\n");
   assert_true(config->parallel.automatic);
@@ -87,11 +84,5 @@ static void auto_is_a_strategy_of_the_configuration(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ownership_follows_the_formula),
-      cmocka_unit_test(a_lane_more_or_less_is_the_reason),
-      cmocka_unit_test(auto_is_a_strategy_of_the_configuration),
-  };
-  return cmocka_run_group_tests_name("rules", tests, NULL, NULL);
-}
+TESTS(NULL, NULL, ownership_follows_the_formula, a_lane_more_or_less_is_the_reason,
+      auto_is_a_strategy_of_the_configuration)

@@ -71,14 +71,12 @@ static void time_one(int accumulate, int64_t rows) {
 }
 
 static void one_rank(void **state) {
-  (void)state;
   time_one(2, 7);
   time_one(7, 2); /* the middle runs five times */
 }
 
 /* As much data as training would have, up to what fills a cache: the gathering is a task like others. */
 static void data_on_the_device(void **state) {
-  (void)state;
   ls_config_t of = of_ranks(2, "ddp", 2);
   of.data.resident = LS_RESIDENT_TRUE;
   ls_timing_job_t job = job_of(&of, 2, true);
@@ -98,7 +96,6 @@ static void data_on_the_device(void **state) {
 }
 
 static void ranks_together_and_alone(void **state) {
-  (void)state;
   ls_config_t of = of_ranks(3, "ddp", 2);
   cpu_set_t before, after;
   sched_getaffinity(0, sizeof before, &before);
@@ -132,7 +129,6 @@ static ls_status_t place_grouped(ls_ctx_t *of, const ls_lower_t *in, const ls_pl
 
 /* Ranks that were bound one after another waited for each other until the deadline. */
 static void ranks_with_groups_are_bound_together(void **state) {
-  (void)state;
   static const ls_strategy_t grouped = {.name = "grouped", .distributed = true, .place = place_grouped};
   assert_true(ls_strategy_register(&grouped));
   ls_config_t of = of_ranks(2, "grouped", 2);
@@ -155,7 +151,6 @@ static ls_status_t place_broken(ls_ctx_t *of, const ls_lower_t *in, const ls_pla
 /* The others waited ten seconds for it, and a rank of a starved machine that came later than that was taken for one that
  * had failed. */
 static void nobody_waits_for_a_rank_that_failed(void **state) {
-  (void)state;
   static const ls_strategy_t row = {.name = "broken", .distributed = true, .place = place_broken};
   assert_true(ls_strategy_register(&row));
   ls_config_t of = of_ranks(2, "broken", 2);
@@ -170,7 +165,6 @@ static void nobody_waits_for_a_rank_that_failed(void **state) {
 }
 
 static void ranks_have_as_long_as_training_and_never_less_than_usual(void **state) {
-  (void)state;
   ls_config_t of = *config;
   of.parallel.deadline_s = 0.01;
   assert_int_equal(ls_timing_deadline_ns(&of), LS_COMM_DEADLINE_S * INT64_C(1000000000));
@@ -180,7 +174,6 @@ static void ranks_have_as_long_as_training_and_never_less_than_usual(void **stat
 
 /* A plan refused what train takes: tokens with values, and with classes of fewer positions. */
 static void tokens_with_any_targets_are_timed(void **state) {
-  (void)state;
   static const char *const losses[] = {"mse", "l1", "huber", "binary-cross-entropy", "cross-entropy"};
   for (int i = 0; i < LS_COUNT(losses); i++) {
     char text[400];
@@ -202,7 +195,6 @@ static void tokens_with_any_targets_are_timed(void **state) {
 }
 
 static void a_plan_times_and_remembers(void **state) {
-  (void)state;
   ls_config_t of = *config;
   of.parallel.backend = "ref";
   fill_all_reduce(profile, 2, 1000);
@@ -223,7 +215,6 @@ static void a_plan_times_and_remembers(void **state) {
 
 /* Its time was over before it had timed anything: it failed, and so did the next one. */
 static void a_plan_on_a_busy_machine_times_one_candidate(void **state) {
-  (void)state;
   ls_config_t of = *config;
   of.parallel.backend = "ref";
   ls_plan_options_t options = {.devices_max = 2, .budget_s = 1e-9, .samples = -1, .no_crossover = true};
@@ -238,7 +229,6 @@ static void a_plan_on_a_busy_machine_times_one_candidate(void **state) {
 
 /* A search for crossovers took 17.7 GB and minutes: beyond two timings that disagree a step of any batch seemed short. */
 static void a_search_keeps_to_memory_and_budget(void **state) {
-  (void)state;
   static const struct {
     double flops_per_ns;
     int64_t free_bytes, budget_ms;
@@ -268,7 +258,6 @@ static void a_search_keeps_to_memory_and_budget(void **state) {
 }
 
 static void every_allocation_may_fail(void **state) {
-  (void)state;
   ls_config_t of = of_ranks(2, "ddp", 2);
   ls_timing_job_t job = job_of(&of, 2, true);
   ls_timing_t timing;
@@ -287,7 +276,6 @@ static void every_allocation_may_fail(void **state) {
 /* Medians left out blocks that were slow, and of several timings the fastest counted: on a machine whose processors are
  * not always there every step was predicted too short. */
 static void slow_steps_count_as_often_as_they_came(void **state) {
-  (void)state;
   ls_timing_block_t block[4];
   ls_time_t median, mean;
   for (int b = 0; b < LS_COUNT(block); b++) { /* 5, 20, 20 and 20 us, but the last one with a step of 1 ms */

@@ -32,7 +32,6 @@ static void check_same_program(const ls_program_t *a, const ls_program_t *b) {
 }
 
 static void same_values_shapes_and_waits(void **state) {
-  (void)state;
   ls_comm_t *comm[RANKS];
   assert_int_equal(ls_comm_sim_create(ctx, RANKS, 0, comm), LS_OK);
   for (int rank = 0; rank < RANKS; rank++) {
@@ -71,7 +70,6 @@ static void same_values_shapes_and_waits(void **state) {
 
 /* Bytes of images lay there as zeros. */
 static void tables_are_noise_of_the_data_s_dtype(void **state) {
-  (void)state;
   static const ls_dtype_t dtypes[] = {LS_F32, LS_U8};
   for (int d = 0; d < 2; d++) {
     ls_timing_job_t job;
@@ -91,7 +89,6 @@ static void tables_are_noise_of_the_data_s_dtype(void **state) {
 /* Tokens lay there as zeros: a GPU added them all up in one row of the embedding's gradient, 3.9 times as long as the
  * step of training takes. */
 static void tokens_on_the_device_are_spread(void **state) {
-  (void)state;
   static const char text[] = "model:\n  input: [16]\n  loss: cross-entropy\n  layers:\n"
                              "    - embedding: {size: 30522, units: 2}\n    - dense: {units: 300}\n"
                              "data: {kind: synthetic, samples: 640}\ntrain: {batch: 13, steps: 1}\n"

@@ -46,7 +46,6 @@ static void expect(int count, const char *const *ids) {
 }
 
 static void recordings(void **state) {
-  (void)state;
   recorded_load(RECORDED_BRIDGE, &m);
   expect(examine(NULL, NULL), (const char *[]){"pcie-width", "peer-access-bridge", "threads-over-cores",
                                                NULL}); /* idle: no word of generation 1 */
@@ -70,7 +69,6 @@ static void recordings(void **state) {
 
 /* What is unknown is never a finding. */
 static void nothing_known(void **state) {
-  (void)state;
   ls_machine_clear(&m);
   assert_int_equal(examine(NULL, NULL), 0);
   m.gpu_count = 2;
@@ -78,7 +76,6 @@ static void nothing_known(void **state) {
 }
 
 static void settings(void **state) {
-  (void)state;
   static const struct {
     setting_t setting;
     const char *id; /* NULL: nothing to say */
@@ -125,7 +122,6 @@ static void settings(void **state) {
 
 /* One change each to a healthy machine. */
 static void ailments(void **state) {
-  (void)state;
 #define FINDS(id, change)                                                                                    \
   do {                                                                                                       \
     recorded_load(RECORDED_NVLINK, &m);                                                                      \
@@ -190,7 +186,6 @@ static void measured(void **state) {
 }
 
 static void wrong_copies(void **state) {
-  (void)state;
   recorded_load(RECORDED_BRIDGE, &m);
   const ls_doctor_subject_t subject = {.machine = &m, .wrong_copies = 2};
   int count = ls_doctor_examine(&subject, findings);
@@ -202,7 +197,6 @@ static void wrong_copies(void **state) {
 
 /* Ids are unique; texts fit one line. */
 static void rows(void **state) {
-  (void)state;
   assert_in_range(ls_doctor_row_count, 15, LS_FINDINGS_MAX);
   for (int i = 0; i < ls_doctor_row_count; i++) {
     assert_true(strlen(ls_doctor_rows[i].remedy) < 160);
@@ -211,15 +205,5 @@ static void rows(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(recordings),
-      cmocka_unit_test(nothing_known),
-      cmocka_unit_test(settings),
-      cmocka_unit_test(ailments),
-      cmocka_unit_test_setup_teardown(measured, capture_setup, capture_teardown),
-      cmocka_unit_test(wrong_copies),
-      cmocka_unit_test(rows),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, recordings, nothing_known, settings, ailments, measured, wrong_copies,
+      rows)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 static void samples(void **state) {
-  (void)state;
   ls_samples_t s = {.count = 0};
   ls_time_t t = {-7, -7, -7};
   assert_false(ls_samples_time(&s, &t));
@@ -27,7 +26,6 @@ static void samples(void **state) {
 /* The median of a tiny exchange on a busy machine was 40 times what it takes: most samples contained another
  * program's turn. */
 static void disturbed_samples_do_not_count(void **state) {
-  (void)state;
   ls_samples_t s = {.count = 0};
   ls_time_t t;
   for (int i = 0; i < 100; i++)
@@ -317,18 +315,6 @@ static void every_allocation_fails_once(void **state) {
   assert_in_range(capture_fail_each_alloc(*state, small_life), 10, 200);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(samples),
-      cmocka_unit_test(disturbed_samples_do_not_count),
-      cmocka_unit_test_setup_teardown(keys_and_curves, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(refuses, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(captures, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(a_failure_is_passed_up, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(what_would_take_too_long_is_left_out, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(whole_device, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(every_precision, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, samples, disturbed_samples_do_not_count, keys_and_curves, refuses,
+      captures, a_failure_is_passed_up, what_would_take_too_long_is_left_out, whole_device, every_precision,
+      every_allocation_fails_once)

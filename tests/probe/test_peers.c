@@ -111,13 +111,5 @@ static void every_allocation_fails_once(void **state) {
   assert_in_range(capture_fail_each_alloc(*state, life), 10, 100);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(right, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(one_wrong_byte, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(counts_copies_through_the_host, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(refuses, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(every_allocation_fails_once, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, right, one_wrong_byte, counts_copies_through_the_host, refuses,
+      every_allocation_fails_once)

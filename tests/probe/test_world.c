@@ -106,11 +106,4 @@ static void alone(void **state) {
   release(&rank, 1);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(all_ranks_agree, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(one_stays_away, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(alone, capture_setup, capture_teardown),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, all_ranks_agree, one_stays_away, alone)

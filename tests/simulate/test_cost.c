@@ -101,13 +101,6 @@ static void lists_of_ranks(void **state) {
   assert_int_equal(ls_sim_ranks_parse(c->ctx, longer, &list), LS_ERR_ARGUMENT);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(an_op_is_bound_by_arithmetic_or_by_memory),
-      TEST(tensor_rates_have_figures_of_their_own),
-      TEST(copies_and_collectives_take_their_links),
-      TEST(collectives_slow_every_lane_that_computes),
-      TEST(lists_of_ranks),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, an_op_is_bound_by_arithmetic_or_by_memory,
+      tensor_rates_have_figures_of_their_own, copies_and_collectives_take_their_links,
+      collectives_slow_every_lane_that_computes, lists_of_ranks)

@@ -127,14 +127,6 @@ static void the_h200_files_give_back_what_was_measured(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(within_a_node),
-      TEST(between_nodes),
-      TEST(a_host_bridge_is_shared),
-      TEST(small_messages_take_the_quick_protocol),
-      TEST(more_bytes_never_take_less_time),
-      TEST(the_h200_files_give_back_what_was_measured),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, within_a_node, between_nodes, a_host_bridge_is_shared,
+      small_messages_take_the_quick_protocol, more_bytes_never_take_less_time,
+      the_h200_files_give_back_what_was_measured)

@@ -150,14 +150,6 @@ static void every_allocation_may_fail(void **state) {
   assert_true(capture_fail_each_alloc(*state, parse_once) >= 2);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_machine_is_read),
-      TEST(bad_files_are_refused_with_every_fault_and_its_place),
-      TEST(a_missing_file_is_named),
-      TEST(the_shipped_machines_are_good),
-      TEST(torn_and_altered_files_do_no_harm),
-      TEST(every_allocation_may_fail),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, a_machine_is_read,
+      bad_files_are_refused_with_every_fault_and_its_place, a_missing_file_is_named,
+      the_shipped_machines_are_good, torn_and_altered_files_do_no_harm, every_allocation_may_fail)

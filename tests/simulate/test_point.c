@@ -233,18 +233,8 @@ static void every_allocation_may_fail(void **state) {
   assert_true(capture_fail_each_alloc(*state, price_once) > 10);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(every_shipped_machine_prices_a_configuration),
-      TEST(a_faster_network_never_makes_a_step_longer),
-      TEST(efficiency_rises_with_the_global_batch),
-      TEST(proportional_shares_suit_unequal_devices),
-      TEST(equal_devices_have_equal_shares_either_way),
-      TEST(what_cannot_be_is_said),
-      TEST(ranks_have_the_rows_of_training),
-      TEST(a_large_world_costs_no_more_than_a_small_one),
-      TEST(every_allocation_may_fail),
-      TEST(a_side_lane_is_left_out),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, every_shipped_machine_prices_a_configuration,
+      a_faster_network_never_makes_a_step_longer, efficiency_rises_with_the_global_batch,
+      proportional_shares_suit_unequal_devices, equal_devices_have_equal_shares_either_way,
+      what_cannot_be_is_said, ranks_have_the_rows_of_training, a_large_world_costs_no_more_than_a_small_one,
+      every_allocation_may_fail, a_side_lane_is_left_out)

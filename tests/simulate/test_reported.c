@@ -108,12 +108,6 @@ static void the_report_is_read_as_it_was_printed(void **state) {
   ls_workload_release(&w);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(differences_are_explained_by_what_communication_can_do),
-      TEST(a_step_of_another_batch_is_measured_by_its_own_work),
-      TEST(contradictions_are_found_and_only_they),
-      TEST(the_report_is_read_as_it_was_printed),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, differences_are_explained_by_what_communication_can_do,
+      a_step_of_another_batch_is_measured_by_its_own_work, contradictions_are_found_and_only_they,
+      the_report_is_read_as_it_was_printed)

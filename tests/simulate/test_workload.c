@@ -171,16 +171,7 @@ static void every_allocation_may_fail(void **state) {
   assert_true(capture_fail_each_alloc(*state, everything_once) > 10);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      TEST(a_step_takes_the_sum_of_its_parts),
-      TEST(communication_slows_what_runs_beside_it),
-      TEST(one_bucket_hides_nothing),
-      TEST(sharded_parameters_are_gathered_and_scattered),
-      TEST(calibration_gives_the_reported_step),
-      TEST(schedules_are_proven),
-      TEST(bad_files_are_refused_with_their_place),
-      TEST(every_allocation_may_fail),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, a_step_takes_the_sum_of_its_parts,
+      communication_slows_what_runs_beside_it, one_bucket_hides_nothing,
+      sharded_parameters_are_gathered_and_scattered, calibration_gives_the_reported_step,
+      schedules_are_proven, bad_files_are_refused_with_their_place, every_allocation_may_fail)

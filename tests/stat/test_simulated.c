@@ -14,7 +14,6 @@ static void normals(uint64_t seed, uint64_t at, double mean, double sd, double *
 
 /* A binomial of 2000 at 5 % lies between 3.5 % and 6.5 % in 99.8 of 100 cases; the seed is fixed. */
 static void test_false_alarms(void **state) {
-  (void)state;
   int alarms = 0, covered = 0;
   for (int p = 0; p < PAIRS; p++) {
     double x[SAMPLES], y[SAMPLES];
@@ -30,7 +29,6 @@ static void test_false_alarms(void **state) {
 
 /* Means exactly the margin apart are called equivalent in at most alpha of the cases. */
 static void test_equivalence_errors(void **state) {
-  (void)state;
   int errors = 0, found = 0;
   for (int p = 0; p < PAIRS; p++) {
     double x[SAMPLES], y[SAMPLES], z[SAMPLES];
@@ -49,7 +47,6 @@ static double mean_of(double *x, int64_t n) {
 }
 
 static void test_bootstrap(void **state) {
-  (void)state;
   double x[40];
   normals(3, 0, 10, 2, x, 40);
   ls_interval_t first, again, other, t = ls_stat_mean_interval(x, 40, 0.95), ratio;
@@ -64,7 +61,6 @@ static void test_bootstrap(void **state) {
 }
 
 static void test_failed_allocations(void **state) {
-  (void)state;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   double x[5] = {1, 2, 3, 4, 5};
   bool flags[5];
@@ -83,9 +79,4 @@ static void test_failed_allocations(void **state) {
   ls_ctx_destroy(ctx);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_equivalence_errors),
-      cmocka_unit_test(test_bootstrap), cmocka_unit_test(test_failed_allocations)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_false_alarms, test_equivalence_errors, test_bootstrap, test_failed_allocations)

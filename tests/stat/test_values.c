@@ -3,7 +3,6 @@
 #include "stat_test.h"
 
 static void test_t_quantile(void **state) {
-  (void)state;
   static const double rows[][3] = {
       {0.975, 1, 12.706204736432095},   {0.975, 2, 4.302652729911275},    {0.975, 4, 2.7764451051977987},
       {0.975, 10, 2.2281388519649385},  {0.975, 49, 2.009575234489209},   {0.995, 30, 2.7499956535670305},
@@ -19,7 +18,6 @@ static void test_t_quantile(void **state) {
 
 /* Closed forms of one and two degrees of freedom; SciPy 1.10 itself stops 1e-9 to 1e-11 away. */
 static void test_t_exact(void **state) {
-  (void)state;
   static const double p[] = {0.55, 0.75, 0.9, 0.975, 0.999, 1 - 1e-9};
   for (int i = 0; i < LS_COUNT(p); i++) {
     check_near(ls_stat_t_quantile(p[i], 1), 1 / tan(acos(-1.0) * (1 - p[i])), 2e-14, "df 1", i);
@@ -28,7 +26,6 @@ static void test_t_exact(void **state) {
 }
 
 static void test_t_table(void **state) {
-  (void)state;
   static const double p[] = {0.90, 0.95, 0.975, 0.99, 0.995, 0.999};
   static const struct {
     double df, t[6];
@@ -45,7 +42,6 @@ static void test_t_table(void **state) {
 }
 
 static void test_t_cdf(void **state) {
-  (void)state;
   static const double rows[][4] = {{0.5, 1, 0.6475836176504333, 0.7048327646991336},
                                    {1.0, 3.3, 0.8075576547714878, 0.38488469045702434},
                                    {-2.2, 9, 0.0276702863993058, 0.0553405727986116},
@@ -63,7 +59,6 @@ static void test_t_cdf(void **state) {
 }
 
 static void test_normal(void **state) {
-  (void)state;
   static const double quantiles[][2] = {
       {1e-300, -37.0470962993612},  {1e-20, -9.262340089798409}, {0.001, -3.090232306167813},
       {0.025, -1.9599639845400545}, {0.3, -0.5244005127080409},  {0.5, 0.0},
@@ -80,7 +75,6 @@ static void test_normal(void **state) {
 static const double a[] = {12.1, 11.8, 12.4, 12.0, 11.9, 12.6, 12.2}, b[] = {12.9, 13.4, 12.7, 13.1, 12.2};
 
 static void test_sample(void **state) {
-  (void)state;
   double x[7];
   check_near(ls_stat_mean(a, 7), 12.142857142857142, 1e-15, "mean", 0);
   check_near(ls_stat_sd(a, 7), 0.2819996622760555, 1e-13, "sd", 0);
@@ -99,13 +93,11 @@ static void test_sample(void **state) {
 
 /* Offsets that would swallow the squares of a one-pass formula. */
 static void test_sd_of_large_values(void **state) {
-  (void)state;
   static const double x[] = {1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16};
   check_near(ls_stat_sd(x, 4), sqrt(30), 1e-14, "sd", 0);
 }
 
 static void test_welch(void **state) {
-  (void)state;
   ls_welch_t w = ls_stat_welch(a, 7, b, 5, 0.05);
   check_near(w.difference, -0.7171428571428571, 1e-13, "difference", 0);
   check_near(w.t, -3.146073260933198, 1e-12, "t", 0);
@@ -119,7 +111,6 @@ static void test_welch(void **state) {
 }
 
 static void test_constant_samples(void **state) {
-  (void)state;
   static const double one[] = {1, 1, 1}, two[] = {2, 2};
   ls_welch_t same = ls_stat_welch(one, 3, one, 3, 0.05), other = ls_stat_welch(one, 3, two, 2, 0.05);
   assert_true(same.p == 1 && same.t == 0 && same.interval.low == 0 && same.interval.high == 0);
@@ -128,7 +119,6 @@ static void test_constant_samples(void **state) {
 }
 
 static void test_too_few(void **state) {
-  (void)state;
   ls_interval_t i = {7, 7};
   assert_true(isnan(ls_stat_mean(a, 0)) && isnan(ls_stat_sd(a, 1)) && isnan(ls_stat_quantile(a, 0, 0.5)));
   assert_true(isnan(ls_stat_mean_interval(a, 1, 0.95).low) && isnan(ls_stat_welch(a, 1, b, 5, 0.05).p));
@@ -138,7 +128,6 @@ static void test_too_few(void **state) {
 }
 
 static void test_outliers(void **state) {
-  (void)state;
   /* median 10.05, MAD 0.15: |z| of 11.2 is 5.17, of 10.8 is 3.37 */
   static const double x[] = {10, 10.1, 9.8, 11.2, 10.2, 9.9, 10.8, 10.0};
   bool flags[9] = {false, false, false, false, false, false, false, false, true};
@@ -151,17 +140,5 @@ static void test_outliers(void **state) {
   assert_int_equal(ls_stat_outliers(NULL, constant, 0, 3.5, flags), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_t_quantile),
-                                     cmocka_unit_test(test_t_exact),
-                                     cmocka_unit_test(test_t_table),
-                                     cmocka_unit_test(test_t_cdf),
-                                     cmocka_unit_test(test_normal),
-                                     cmocka_unit_test(test_sample),
-                                     cmocka_unit_test(test_sd_of_large_values),
-                                     cmocka_unit_test(test_welch),
-                                     cmocka_unit_test(test_constant_samples),
-                                     cmocka_unit_test(test_too_few),
-                                     cmocka_unit_test(test_outliers)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, test_t_quantile, test_t_exact, test_t_table, test_t_cdf, test_normal, test_sample,
+      test_sd_of_large_values, test_welch, test_constant_samples, test_too_few, test_outliers)

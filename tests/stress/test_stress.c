@@ -185,7 +185,6 @@ static int judged(ls_stress_device_t d) {
 }
 
 static void rules(void **state) {
-  (void)state;
   assert_int_equal(judged(device_of(0.951, 0.991, 0)), LS_SOUND);
   assert_int_equal(judged(device_of(NAN, 0.991, 0)), LS_SOUND); /* nothing to compare with */
   assert_int_equal(judged(device_of(0.949, 0.991, 0)), LS_BELOW);
@@ -215,7 +214,6 @@ static void rules(void **state) {
 
 /* What a rank of all processors loses where they differ in speed, ranks of one processor do not. */
 static void threads_that_wait_for_each_other_are_told_of_more_ranks(void **state) {
-  (void)state;
   static const struct {
     int threads;
     double busy;
@@ -237,7 +235,6 @@ static void threads_that_wait_for_each_other_are_told_of_more_ranks(void **state
 
 /* Products as quick as the clock allows that the cap leaves. */
 static void a_power_cap_is_no_low_rate(void **state) {
-  (void)state;
   ls_stress_device_t d = device_of(0.8, 1, 0);
   d.product[0].clock_ratio = 0.82;
   d.product[0].throttle_reasons = LS_STRESS_POWER;
@@ -250,7 +247,6 @@ static void a_power_cap_is_no_low_rate(void **state) {
 }
 
 static void whoever_differs_from_equal_devices_is_wrong(void **state) {
-  (void)state;
   ls_stress_device_t d[4] = {device_of(1, 1, 0), device_of(1, 1, 0), device_of(1, 1, 0), device_of(1, 1, 0)};
   d[1].product[0].hash = 8;
   d[3].product[0].hash = 9;
@@ -262,7 +258,6 @@ static void whoever_differs_from_equal_devices_is_wrong(void **state) {
 }
 
 static void slow_links(void **state) {
-  (void)state;
   ls_stress_device_t d = device_of(1, 1, 0);
   ls_stress_link_t l[] = {{0, 1, 100, 10, NAN},
                           {1, 0, 100, 10, NAN},
@@ -283,16 +278,6 @@ static void slow_links(void **state) {
   assert_int_equal(one.verdict, LS_BELOW);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(right_results_are_no_faults, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(planted_faults_are_found, capture_setup, capture_teardown),
-      cmocka_unit_test_setup_teardown(a_signal_ends_the_filling_of_memory, capture_setup, capture_teardown),
-      cmocka_unit_test(rules),
-      cmocka_unit_test(threads_that_wait_for_each_other_are_told_of_more_ranks),
-      cmocka_unit_test(a_power_cap_is_no_low_rate),
-      cmocka_unit_test(whoever_differs_from_equal_devices_is_wrong),
-      cmocka_unit_test(slow_links),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, right_results_are_no_faults, planted_faults_are_found,
+      a_signal_ends_the_filling_of_memory, rules, threads_that_wait_for_each_other_are_told_of_more_ranks,
+      a_power_cap_is_no_low_rate, whoever_differs_from_equal_devices_is_wrong, slow_links)

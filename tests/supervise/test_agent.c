@@ -26,7 +26,6 @@ static int agent_stdin;
 
 static int begin(void **state) {
   int stdin_pipe[2], port = 0;
-  (void)state;
   if (!mkdtemp(folder) || pipe(stdin_pipe) != 0) return -1;
   snprintf(page_dir, sizeof page_dir, "%s/page", folder);
   snprintf(token_file, sizeof token_file, "%s/hosts.token", folder);
@@ -62,7 +61,6 @@ static void expect(const char *kind) {
 
 static int end(void **state) {
   int status;
-  (void)state;
   ls_wire_close(&wire);
   close(agent_stdin);
   const bool ended = waitpid(agent, &status, 0) == agent && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -74,7 +72,6 @@ static void an_older_speed_that_comes_back_does_not_replace_that_of_a_rank_of_th
   char elsewhere[64];
   ls_page_t *page, *old;
   ls_page_speed_look_t speed;
-  (void)state;
   snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", folder);
   expect("ready");
   assert_int_equal(ls_page_open(NULL, page_dir, RANKS, &page), LS_OK);
@@ -103,10 +100,4 @@ static void an_older_speed_that_comes_back_does_not_replace_that_of_a_rank_of_th
   ls_page_close(old);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(
-          an_older_speed_that_comes_back_does_not_replace_that_of_a_rank_of_this_machine, begin, end),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(begin, end, an_older_speed_that_comes_back_does_not_replace_that_of_a_rank_of_this_machine)

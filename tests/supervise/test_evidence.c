@@ -44,7 +44,6 @@ static int open_ras(ras_t *ras) {
 }
 
 static void nccl_is_asked_for_its_own_report(void **state) {
-  (void)state;
   ras_t ras;
   char name[64], text[1024], little[8];
   pthread_t thread;
@@ -72,7 +71,6 @@ static void nccl_is_asked_for_its_own_report(void **state) {
 }
 
 static void nccl_is_asked_where_the_environment_of_the_rank_says(void **state) {
-  (void)state;
   ras_t ras;
   char variable[64];
   pthread_t thread;
@@ -96,7 +94,6 @@ static void nccl_is_asked_where_the_environment_of_the_rank_says(void **state) {
 }
 
 static void rank_and_collectives_of_a_hang_are_named(void **state) {
-  (void)state;
   char folder[] = "/tmp/lockstep-evidence-XXXXXX";
   ls_rings_t *rings;
   assert_non_null(mkdtemp(folder));
@@ -138,7 +135,6 @@ static void rank_and_collectives_of_a_hang_are_named(void **state) {
 
 /* Another host's threads, stacks and collectives. */
 static void text_of_another_host_does_not_act_on_a_terminal(void **state) {
-  (void)state;
   char folder[] = "/tmp/lockstep-evidence-XXXXXX", collective[256], path[64], *text;
   ls_ring_entry_t e = {.number = 1, .kind = "\033]0;a\a", .name = "\033[2J"};
   size_t size;
@@ -164,12 +160,5 @@ static void text_of_another_host_does_not_act_on_a_terminal(void **state) {
   assert_int_equal(ls_dir_remove(NULL, folder), LS_OK);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nccl_is_asked_for_its_own_report),
-      cmocka_unit_test(nccl_is_asked_where_the_environment_of_the_rank_says),
-      cmocka_unit_test(text_of_another_host_does_not_act_on_a_terminal),
-      cmocka_unit_test(rank_and_collectives_of_a_hang_are_named),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, nccl_is_asked_for_its_own_report, nccl_is_asked_where_the_environment_of_the_rank_says,
+      text_of_another_host_does_not_act_on_a_terminal, rank_and_collectives_of_a_hang_are_named)

@@ -28,7 +28,6 @@ static void learn(ls_usual_t *usual, double step_s, int looks) {
 }
 
 static void the_usual_step_is_learned_and_sets_the_budget_of_a_step(void **state) {
-  (void)state;
   ls_usual_t usual = {0};
   assert_int_equal(ls_fault_budget_ns(&config, &usual, LS_PAGE_STEP), 200 * second_ns); /* nothing is known */
   learn(&usual, 0.0001, 100);
@@ -45,7 +44,6 @@ static void the_usual_step_is_learned_and_sets_the_budget_of_a_step(void **state
 
 /* A run that hangs after a tenth of a second was looked at twice: its hang was seen after first_step_s only. */
 static void a_step_is_bounded_by_what_came_before_it(void **state) {
-  (void)state;
   ls_usual_t usual = {0};
   const ls_page_look_t looks[] = {at(LS_PAGE_START, 0, 1), at(LS_PAGE_SAVE, 300, 1.45),
                                   at(LS_PAGE_STEP, 1000, 1.5)};
@@ -62,7 +60,6 @@ static void a_step_is_bounded_by_what_came_before_it(void **state) {
 }
 
 static void a_save_or_an_evaluation_does_not_count_as_a_step(void **state) {
-  (void)state;
   ls_usual_t usual = {0};
   learn(&usual, 0.01, 100);
   double before = usual.usual_ns;
@@ -81,7 +78,6 @@ static bool hangs(const ls_page_look_t look[RANKS], const bool stopped[RANKS], d
 }
 
 static void a_hang_names_the_rank_that_the_others_wait_for(void **state) {
-  (void)state;
   ls_fault_t fault;
   const bool none[RANKS] = {0}, second[RANKS] = {false, true};
   ls_page_look_t look[RANKS];
@@ -112,7 +108,6 @@ static void a_hang_names_the_rank_that_the_others_wait_for(void **state) {
 
 /* A rank was blamed that had done all its work ("phase gone"): for a launcher that was stopped, or for one that was not done. */
 static void a_rank_that_is_done_is_not_to_blame(void **state) {
-  (void)state;
   ls_fault_t fault;
   char text[512];
   const bool none[RANKS] = {0};
@@ -138,7 +133,6 @@ static void a_rank_that_is_done_is_not_to_blame(void **state) {
 
 /* A rank that had never shown itself had "shown nothing" since the machine was started, for hours. */
 static void a_rank_that_never_began_is_counted_from_the_life_s_begin(void **state) {
-  (void)state;
   ls_fault_t fault = {.rank = -1};
   const ls_usual_t usual = {0};
   const bool none[RANKS] = {0};
@@ -153,7 +147,6 @@ static void a_rank_that_never_began_is_counted_from_the_life_s_begin(void **stat
 }
 
 static void ranks_that_wait_for_a_save_have_its_budget(void **state) {
-  (void)state;
   ls_fault_t fault;
   const bool none[RANKS] = {0};
   ls_page_look_t look[RANKS];
@@ -165,7 +158,6 @@ static void ranks_that_wait_for_a_save_have_its_budget(void **state) {
 
 /* What ended, what it left on the page, and the cause. */
 static void the_first_cause_is_found(void **state) {
-  (void)state;
   static const struct {
     ls_end_t end;
     int failed; /* the rank with this error */
@@ -217,7 +209,6 @@ static void the_first_cause_is_found(void **state) {
 
 /* A rank that was killed within 5 ms of its start ended the run for good: mpirun's exit without a word counted as a refusal. */
 static void a_rank_that_dies_before_it_shows_itself_is_no_refusal(void **state) {
-  (void)state;
   static const struct {
     int code;
     int64_t kills_of_system;
@@ -257,7 +248,6 @@ static void a_rank_that_dies_before_it_shows_itself_is_no_refusal(void **state) 
 
 /* What a signal did to the launcher or to a rank, whatever the supervisor saw first of those that ended with it. */
 static void the_evidence_counts_not_the_order_in_which_ends_are_seen(void **state) {
-  (void)state;
   static const struct {
     ls_end_t end;
     const char *words;
@@ -299,7 +289,6 @@ static void the_evidence_counts_not_the_order_in_which_ends_are_seen(void **stat
 
 /* On a busy machine the supervisor found the dead rank together with those that mpirun had ended after it. */
 static void of_ranks_that_are_found_dead_together_the_cause_is_named(void **state) {
-  (void)state;
   const bool dead[RANKS] = {true, true, false};
   ls_page_look_t look[RANKS];
   for (int r = 0; r < RANKS; r++) {
@@ -327,7 +316,6 @@ static ls_decision_t decide(ls_restarts_t *r, int64_t first, int64_t last) {
 }
 
 static void restarts_are_counted_in_a_row_and_wait_longer_each_time(void **state) {
-  (void)state;
   ls_restarts_t r = {0};
   assert_int_equal(decide(&r, 0, 10).wait_ns, 0);
   assert_int_equal(decide(&r, 0, 20).wait_ns, second_ns);
@@ -343,7 +331,6 @@ static void restarts_are_counted_in_a_row_and_wait_longer_each_time(void **state
 }
 
 static void the_same_failure_at_the_same_step_twice_ends_the_run(void **state) {
-  (void)state;
   ls_restarts_t r = {0};
   assert_true(decide(&r, 0, 1000).again);
   ls_decision_t second = decide(&r, 600, 1000);
@@ -356,7 +343,6 @@ static void the_same_failure_at_the_same_step_twice_ends_the_run(void **state) {
 
 /* Two kills by chance during the start, where every step is 0, ended the run, whatever supervise.restarts.most allowed. */
 static void two_kills_at_the_start_are_not_the_same_failure(void **state) {
-  (void)state;
   ls_restarts_t r = {0};
   const ls_fault_t early = {.kind = LS_FAULT_SIGNAL, .rank = 1, .signal = SIGKILL, .code = 137};
   const ls_life_t none = {-1, -1, 0};
@@ -380,7 +366,6 @@ static void two_kills_at_the_start_are_not_the_same_failure(void **state) {
 
 /* Each life did more steps than supervise.restarts.healthy_steps, but none that an earlier one had not done. */
 static void lives_that_never_get_further_come_to_an_end(void **state) {
-  (void)state;
   ls_restarts_t r = {0};
   for (int i = 0; i < restarts.most; i++)
     assert_true(decide_after(&r, 0, 1000 - i, 1).again);
@@ -392,7 +377,6 @@ static void lives_that_never_get_further_come_to_an_end(void **state) {
 }
 
 static void what_another_start_cannot_cure_is_not_started_again(void **state) {
-  (void)state;
   ls_restarts_t r = {0};
   const ls_life_t life = {-1, -1, 0};
   for (ls_fault_kind_t kind = LS_FAULT_NONE; kind < LS_FAULT_KINDS; kind++) {
@@ -410,7 +394,6 @@ static void of(ls_restarts_t *r, ls_fault_t fault, int64_t first, int64_t last, 
 }
 
 static void a_rank_that_fails_twice_in_a_row_is_left_out(void **state) {
-  (void)state;
   ls_restarts_t r = {.places = {.all = 4, .least = 2}};
   bool fewer, more;
   of(&r, killed(1000), 0, 100, &fewer, &more);
@@ -434,7 +417,6 @@ static void a_rank_that_fails_twice_in_a_row_is_left_out(void **state) {
 }
 
 static void a_rank_without_its_device_is_left_out_at_once(void **state) {
-  (void)state;
   ls_restarts_t r = {.places = {.all = 2, .least = 1}};
   ls_fault_t fault = {.kind = LS_FAULT_EXIT, .rank = 0, .code = 7, .at = at(LS_PAGE_START, 0, 1)};
   bool fewer, more;
@@ -445,7 +427,6 @@ static void a_rank_without_its_device_is_left_out_at_once(void **state) {
 }
 
 static void what_is_left_out_is_tried_again_after_healthy_steps(void **state) {
-  (void)state;
   ls_restarts_t r = {.places = {.all = 3, .least = 1, .out = {2}, .out_count = 1}};
   bool fewer, more;
   of(&r, killed(100), 0, 100, &fewer, &more);
@@ -457,7 +438,6 @@ static void what_is_left_out_is_tried_again_after_healthy_steps(void **state) {
 
 /* Places are taken in while the run goes on, and its restarts are those of another world. */
 static void a_return_is_no_failure(void **state) {
-  (void)state;
   ls_restarts_t r = {.restarts = 3, .any = true, .last = killed(500), .places = {.all = 3, .least = 1}};
   const ls_fault_t back = {.kind = LS_FAULT_RETURN, .rank = -1};
   const ls_decision_t d = ls_restarts_decide(&restarts, 0, &r, &(ls_life_t){0, 500, 60}, &back);
@@ -470,7 +450,6 @@ static const ls_host_t three[] = {{"a", 2}, {"b", 1}, {"c", 1}};
 static const ls_hosts_config_t hosts = {3, three};
 
 static void a_lost_host_is_left_out_at_once_with_all_its_ranks(void **state) {
-  (void)state;
   static const bool fits[] = {false, true, true, false, true};
   ls_restarts_t r = {.places = {.all = 4, .least = 1, .hosts = &hosts}};
   const ls_fault_t lost = {.kind = LS_FAULT_HOST, .rank = -1, .host = "a"};
@@ -492,7 +471,6 @@ static void a_lost_host_is_left_out_at_once_with_all_its_ranks(void **state) {
 }
 
 static void a_rank_of_several_hosts_with_devices_takes_its_host_along(void **state) {
-  (void)state;
   ls_restarts_t r = {.places = {.all = 4, .least = 1, .hosts = &hosts, .whole = true}};
   bool fewer, more;
   of(&r, killed(1000), 0, 100, &fewer, &more);
@@ -503,7 +481,6 @@ static void a_rank_of_several_hosts_with_devices_takes_its_host_along(void **sta
 }
 
 static void a_rank_is_not_left_out_for_what_another_would_meet_too(void **state) {
-  (void)state;
   static const struct {
     ls_fault_kind_t kind;
     ls_status_t error;
@@ -525,7 +502,6 @@ static void a_rank_is_not_left_out_for_what_another_would_meet_too(void **state)
 }
 
 static void after_a_divergence_its_samples_are_left_out(void **state) {
-  (void)state;
   const ls_life_t life = {100, 300, 60};
   ls_fault_t fault = {.kind = LS_FAULT_NONFINITE, .rank = -1, .code = 8, .at = at(LS_PAGE_END, 300, 1)};
   ls_restarts_t r = {0};
@@ -540,7 +516,6 @@ static void after_a_divergence_its_samples_are_left_out(void **state) {
 }
 
 static void a_broken_gpu_is_the_first_cause_and_left_out_at_once(void **state) {
-  (void)state;
   const ls_page_look_t look = at(LS_PAGE_STEP, 7, 1);
   ls_restarts_t r = {.places = {.all = 3, .least = 2}};
   ls_fault_t fault = killed(7), full = {.kind = LS_FAULT_DISK, .rank = 0};
@@ -558,33 +533,19 @@ static void a_broken_gpu_is_the_first_cause_and_left_out_at_once(void **state) {
   assert_int_equal(r.places.out[0], 2);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_usual_step_is_learned_and_sets_the_budget_of_a_step),
-      cmocka_unit_test(a_step_is_bounded_by_what_came_before_it),
-      cmocka_unit_test(a_save_or_an_evaluation_does_not_count_as_a_step),
-      cmocka_unit_test(a_hang_names_the_rank_that_the_others_wait_for),
-      cmocka_unit_test(a_rank_that_is_done_is_not_to_blame),
-      cmocka_unit_test(a_rank_that_never_began_is_counted_from_the_life_s_begin),
-      cmocka_unit_test(ranks_that_wait_for_a_save_have_its_budget),
-      cmocka_unit_test(the_first_cause_is_found),
-      cmocka_unit_test(the_evidence_counts_not_the_order_in_which_ends_are_seen),
-      cmocka_unit_test(a_rank_that_dies_before_it_shows_itself_is_no_refusal),
-      cmocka_unit_test(of_ranks_that_are_found_dead_together_the_cause_is_named),
-      cmocka_unit_test(restarts_are_counted_in_a_row_and_wait_longer_each_time),
-      cmocka_unit_test(the_same_failure_at_the_same_step_twice_ends_the_run),
-      cmocka_unit_test(two_kills_at_the_start_are_not_the_same_failure),
-      cmocka_unit_test(lives_that_never_get_further_come_to_an_end),
-      cmocka_unit_test(a_rank_that_fails_twice_in_a_row_is_left_out),
-      cmocka_unit_test(a_rank_without_its_device_is_left_out_at_once),
-      cmocka_unit_test(what_is_left_out_is_tried_again_after_healthy_steps),
-      cmocka_unit_test(a_return_is_no_failure),
-      cmocka_unit_test(a_lost_host_is_left_out_at_once_with_all_its_ranks),
-      cmocka_unit_test(a_rank_of_several_hosts_with_devices_takes_its_host_along),
-      cmocka_unit_test(a_rank_is_not_left_out_for_what_another_would_meet_too),
-      cmocka_unit_test(after_a_divergence_its_samples_are_left_out),
-      cmocka_unit_test(what_another_start_cannot_cure_is_not_started_again),
-      cmocka_unit_test(a_broken_gpu_is_the_first_cause_and_left_out_at_once),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, the_usual_step_is_learned_and_sets_the_budget_of_a_step,
+      a_step_is_bounded_by_what_came_before_it, a_save_or_an_evaluation_does_not_count_as_a_step,
+      a_hang_names_the_rank_that_the_others_wait_for, a_rank_that_is_done_is_not_to_blame,
+      a_rank_that_never_began_is_counted_from_the_life_s_begin, ranks_that_wait_for_a_save_have_its_budget,
+      the_first_cause_is_found, the_evidence_counts_not_the_order_in_which_ends_are_seen,
+      a_rank_that_dies_before_it_shows_itself_is_no_refusal,
+      of_ranks_that_are_found_dead_together_the_cause_is_named,
+      restarts_are_counted_in_a_row_and_wait_longer_each_time,
+      the_same_failure_at_the_same_step_twice_ends_the_run, two_kills_at_the_start_are_not_the_same_failure,
+      lives_that_never_get_further_come_to_an_end, a_rank_that_fails_twice_in_a_row_is_left_out,
+      a_rank_without_its_device_is_left_out_at_once, what_is_left_out_is_tried_again_after_healthy_steps,
+      a_return_is_no_failure, a_lost_host_is_left_out_at_once_with_all_its_ranks,
+      a_rank_of_several_hosts_with_devices_takes_its_host_along,
+      a_rank_is_not_left_out_for_what_another_would_meet_too, after_a_divergence_its_samples_are_left_out,
+      what_another_start_cannot_cure_is_not_started_again,
+      a_broken_gpu_is_the_first_cause_and_left_out_at_once)

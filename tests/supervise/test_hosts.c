@@ -44,7 +44,6 @@ static int starts; /* of the hosts */
 static int begin(void **state) {
   char *text = NULL, path[64];
   size_t size;
-  (void)state;
   config = (ls_supervise_config_t){.start_s = 60, .host_s = host_s};
   said[0] = '\0';
   starts = 1;
@@ -70,7 +69,6 @@ static int begin(void **state) {
 }
 
 static int end(void **state) {
-  (void)state;
   for (int i = 0; i < HOSTS; i++)
     ls_wire_close(&agent[i]); /* their hosts are lost, so nothing is waited for */
   ls_hosts_end(hosts);
@@ -96,7 +94,6 @@ static void introduce(int host) {
 
 static void all_hosts_that_come_at_once_are_taken(void **state) {
   ls_fault_t fault;
-  (void)state;
   for (int i = 0; i < HOSTS; i++)
     introduce(i);
   ls_hosts_serve(hosts, ls_clock_ns());
@@ -107,7 +104,6 @@ static void all_hosts_that_come_at_once_are_taken(void **state) {
 /* It was taken for the next life's, and lost when it ended, as if a second host had failed. */
 static void an_agent_that_comes_after_its_life_is_not_the_next_one_s(void **state) {
   ls_fault_t fault;
-  (void)state;
   introduce(0); /* is not served before the life ends: the other host is lost */
   ls_wire_close(&agent[0]);
   ls_hosts_end(hosts);
@@ -124,7 +120,6 @@ static void an_agent_that_comes_after_its_life_is_not_the_next_one_s(void **stat
 
 static void strangers_that_say_nothing_keep_hosts_out_for_a_second_at_most(void **state) {
   int stranger[STRANGERS];
-  (void)state;
   const int64_t now_ns = ls_clock_ns();
   for (int i = 0; i < STRANGERS; i++)
     stranger[i] = come();
@@ -148,7 +143,6 @@ static int begin_ended(void **state) {
 
 static void a_host_whose_shell_ends_before_its_last_lines_come_is_not_lost(void **state) {
   ls_fault_t fault;
-  (void)state;
   while (wait(NULL) > 0) {
   }
   for (int i = 0; i < HOSTS; i++)
@@ -170,7 +164,6 @@ static int begin_complaining(void **state) {
 /* Such a line comes in several parts, of which the last one was reported. */
 static void the_last_line_of_a_shell_is_reported_from_its_beginning(void **state) {
   ls_fault_t fault;
-  (void)state;
   while (wait(NULL) > 0) {
   }
   ls_hosts_serve(hosts, ls_clock_ns());
@@ -188,7 +181,6 @@ static const char *question_to(int host) {
 
 /* Their answers lie in the sockets before the questions are asked. */
 static void a_host_that_answers_too_late_or_never_spoils_no_later_question(void **state) {
-  (void)state;
   for (int i = 0; i < HOSTS; i++)
     introduce(i);
   ls_hosts_serve(hosts, ls_clock_ns());
@@ -209,7 +201,6 @@ static void a_host_that_answers_too_late_or_never_spoils_no_later_question(void 
 
 static void the_connection_of_an_agent_that_has_ended_wakes_nobody(void **state) {
   const char *message;
-  (void)state;
   introduce(0);
   assert_true(ls_wire_send(&agent[0], token, "bye"));
   ls_hosts_serve(hosts, ls_clock_ns());
@@ -233,7 +224,6 @@ static void *beat(void *unused) {
 static void an_agent_that_never_confirms_the_end_is_waited_for_no_longer_than_host_s(void **state) {
   ls_fault_t fault;
   pthread_t thread;
-  (void)state;
   introduce(0);
   ls_hosts_serve(hosts, ls_clock_ns());
   assert_false(ls_hosts_lost(hosts, &fault));
@@ -264,7 +254,6 @@ static void *come_late(void *told) {
 static void a_host_that_comes_when_the_others_were_told_to_end_is_told_too(void **state) {
   bool told[2] = {false, false};
   pthread_t thread;
-  (void)state;
   introduce(0);
   ls_hosts_serve(hosts, ls_clock_ns());
   assert_int_equal(pthread_create(&thread, NULL, come_late, told), 0);
@@ -276,7 +265,6 @@ static void a_host_that_comes_when_the_others_were_told_to_end_is_told_too(void 
 /* One that took part and now refuses, as its folders are not mounted yet, is lost: the run is tried again. */
 static void a_host_that_refuses_counts_as_lost_once_all_were_ready(void **state) {
   ls_fault_t fault;
-  (void)state;
   for (int life = 0; life < 2; life++) {
     for (int i = 0; i < HOSTS; i++)
       introduce(i);
@@ -314,7 +302,6 @@ static int end_with_few_files(void **state) {
 }
 
 static void many_hosts_are_not_limited_by_the_number_of_open_files(void **state) {
-  (void)state;
   for (int i = 0; i < HOSTS; i++)
     introduce(i);
   ls_hosts_serve(hosts, ls_clock_ns());
@@ -324,7 +311,6 @@ static void many_hosts_are_not_limited_by_the_number_of_open_files(void **state)
 /* In a child, because the hard limit cannot be raised again. */
 static void more_hosts_than_open_files_are_refused_with_the_limit_and_a_remedy(void **state) {
   int ended;
-  (void)state;
   spec.places = (ls_places_t){.all = HOSTS, .least = HOSTS, .hosts = &list};
   const pid_t child = fork();
   if (child == 0) {
@@ -343,7 +329,6 @@ static void more_hosts_than_open_files_are_refused_with_the_limit_and_a_remedy(v
 
 static void a_zone_is_the_name_of_an_interface(void **state) {
   char plain[LS_HOST_NAME_BYTES];
-  (void)state;
   assert_true(ls_hosts_name("[fe80::1%eth0.100]", plain));
   assert_string_equal(plain, "fe80::1%eth0.100");
   assert_true(ls_hosts_name("fe80::1%my_bridge-0", plain));
@@ -354,7 +339,6 @@ static void a_zone_is_the_name_of_an_interface(void **state) {
 static void a_link_local_address_is_this_machine_on_its_own_interface_alone(void **state) {
   struct ifaddrs *all, *at;
   char address[INET6_ADDRSTRLEN], zone[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-  (void)state;
   assert_int_equal(getifaddrs(&all), 0);
   for (at = all; at; at = at->ifa_next) {
     const struct sockaddr_in6 *six = (const void *)at->ifa_addr;

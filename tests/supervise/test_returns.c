@@ -28,7 +28,6 @@ static bool asked(ls_supervise_t *spec, const ls_places_t *places, ls_returns_t 
 }
 
 static void a_host_that_answers_is_taken_in_with_all_its_places(void **state) {
-  (void)state;
   ls_supervise_t spec = {.remote_shell = "echo -n"}; /* of any host */
   ls_places_t places = {.all = PLACES, .least = 1, .out = {1, 2}, .out_count = 2, .hosts = &hosts};
   ls_returns_t *r;
@@ -40,7 +39,6 @@ static void a_host_that_answers_is_taken_in_with_all_its_places(void **state) {
 }
 
 static void one_that_does_not_answer_stays_out(void **state) {
-  (void)state;
   static const char *const shells[] = {"false", "/nowhere/ssh"};
   for (int i = 0; i < LS_COUNT(shells); i++) {
     ls_supervise_t spec = {.remote_shell = shells[i]};
@@ -54,7 +52,6 @@ static void one_that_does_not_answer_stays_out(void **state) {
 
 /* Two of four may train, three may not: one host alone brings nothing. */
 static void numbers_of_ranks_that_do_not_fit_are_not_taken(void **state) {
-  (void)state;
   static const bool fits[PLACES + 1] = {false, true, true, false, true};
   const ls_places_t places = {
       .all = PLACES, .least = 1, .out = {3, 2}, .out_count = 2, .fits = fits, .hosts = &hosts};
@@ -69,7 +66,6 @@ static void numbers_of_ranks_that_do_not_fit_are_not_taken(void **state) {
 }
 
 static void nothing_is_asked_without_a_device_or_time(void **state) {
-  (void)state;
   ls_supervise_t spec = {.remote_shell = "echo"};
   ls_places_t places = {.all = PLACES, .least = 1, .out = {3}, .out_count = 1}; /* one host, no devices */
   ls_returns_t *r;
@@ -83,7 +79,6 @@ static void nothing_is_asked_without_a_device_or_time(void **state) {
 }
 
 static void places_have_the_devices_that_the_user_has_given(void **state) {
-  (void)state;
   static const struct {
     const char *devices;
     int place;
@@ -96,13 +91,6 @@ static void places_have_the_devices_that_the_user_has_given(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_host_that_answers_is_taken_in_with_all_its_places),
-      cmocka_unit_test(one_that_does_not_answer_stays_out),
-      cmocka_unit_test(numbers_of_ranks_that_do_not_fit_are_not_taken),
-      cmocka_unit_test(nothing_is_asked_without_a_device_or_time),
-      cmocka_unit_test(places_have_the_devices_that_the_user_has_given),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, a_host_that_answers_is_taken_in_with_all_its_places, one_that_does_not_answer_stays_out,
+      numbers_of_ranks_that_do_not_fit_are_not_taken, nothing_is_asked_without_a_device_or_time,
+      places_have_the_devices_that_the_user_has_given)

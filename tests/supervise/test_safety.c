@@ -49,7 +49,6 @@ static const struct {
 
 /* A run that has been made smaller begins there. */
 static void begins_where_it_was(void **state) {
-  (void)state;
   ls_safety_t ladder;
   ls_safety_now_t is;
   ls_monitor_sample_t sample;
@@ -98,10 +97,4 @@ static void climbs_and_descends(void **state) {
   unlink(path);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(climbs_and_descends, capture_setup, capture_teardown),
-      cmocka_unit_test(begins_where_it_was),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(capture_setup, capture_teardown, climbs_and_descends, begins_where_it_was)

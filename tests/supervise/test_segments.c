@@ -32,7 +32,6 @@ static void put(const char *file) {
 static void what_a_killed_rank_leaves_in_shared_memory_is_removed(void **state) {
   static const char *const kinds[] = {"vader_segment.lockstep-%d.a.b.0.%s",
                                       "sm_segment.lockstep-%d.a.b.0.%s"};
-  (void)state;
   for (int i = 0; i < LS_COUNT(kinds); i++) {
     const char *const other[] = {kinds[i], i == 0 ? kinds[1] : kinds[0]};
     ls_segments_t segments = {.job = ""};
@@ -77,7 +76,6 @@ static void what_a_killed_rank_leaves_in_shared_memory_is_removed(void **state) 
 
 static void mappings_are_looked_at_ten_times_a_second_until_the_first_step(void **state) {
   enum { MS = 1000000 };
-  (void)state;
   ls_segments_t segments = {.job = ""};
   int looks = 0;
   for (int64_t now_ns = 1; now_ns < 2000 * (int64_t)MS; now_ns += 10 * MS)
@@ -89,10 +87,5 @@ static void mappings_are_looked_at_ten_times_a_second_until_the_first_step(void 
   assert_false(ls_segments_due(&segments, false, 1));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_a_killed_rank_leaves_in_shared_memory_is_removed),
-      cmocka_unit_test(mappings_are_looked_at_ten_times_a_second_until_the_first_step),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, what_a_killed_rank_leaves_in_shared_memory_is_removed,
+      mappings_are_looked_at_ten_times_a_second_until_the_first_step)

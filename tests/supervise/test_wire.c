@@ -18,7 +18,6 @@ static ls_wire_t near_end, far_end;
 
 static int open_pair(void **state) {
   int fd[2];
-  (void)state;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) != 0) return -1;
   near_end = (ls_wire_t){.fd = fd[0]};
   far_end = (ls_wire_t){.fd = fd[1]};
@@ -26,7 +25,6 @@ static int open_pair(void **state) {
 }
 
 static int close_pair(void **state) {
-  (void)state;
   ls_wire_close(&near_end);
   ls_wire_close(&far_end);
   return 0;
@@ -43,7 +41,6 @@ static void expect(ls_wire_received_t got, const char *words) {
 }
 
 static void lines_arrive_however_they_are_cut(void **state) {
-  (void)state;
   assert_true(ls_wire_send(&far_end, token, "hello %d %d", 1, 2));
   assert_true(ls_wire_send(&far_end, token, "beat"));
   put("0123456789abcdef");
@@ -66,7 +63,6 @@ static void what_does_not_begin_with_the_token_is_refused(void **state) {
                                       "0123456789abcdef0123456789abcdef\n",
                                       "0123456789abcdef0123456789abcdefbye\n",
                                       "GET / HTTP/1.1\r\n"};
-  (void)state;
   for (int i = 0; i < LS_COUNT(wrong); i++) {
     put(wrong[i]);
     put("0123456789abcdef0123456789abcdef beat\n");
@@ -76,7 +72,6 @@ static void what_does_not_begin_with_the_token_is_refused(void **state) {
 }
 
 static void a_line_that_is_too_long_is_refused_once_and_skipped(void **state) {
-  (void)state;
   char words[3 * LS_WIRE_BYTES];
   memset(words, 'y', sizeof words - 1);
   words[sizeof words - 1] = '\0';
@@ -93,7 +88,6 @@ static void a_line_that_is_too_long_is_refused_once_and_skipped(void **state) {
 }
 
 static void a_rank_arrives_with_its_moments_on_the_other_clock(void **state) {
-  (void)state;
   const ls_wire_rank_t sent = {.rank = 3,
                                .stopped = true,
                                .look = {.step = 812,
@@ -132,7 +126,6 @@ static void words_that_are_no_ranks_are_refused(void **state) {
                                       "rank 1 r 3 5 4 91000 1 1 0 0 10 9",
                                       "rank 1 r 3 5 4 1 1 1 0 -9223372036854775808 10 9"};
   ls_wire_rank_t got;
-  (void)state;
   assert_true(ls_wire_parse_rank("rank 1 e 3 5 4 100 1 1 0 0 10 9", 90000, &got));
   assert_true(got.ended);
   for (int i = 0; i < LS_COUNT(wrong); i++)
@@ -154,7 +147,6 @@ static bool show_speed(const char *message, ls_page_t *page) {
 }
 
 static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
-  (void)state;
   char folder[] = "/tmp/lockstep-wire-XXXXXX", there[64], here[64];
   ls_page_t *from, *to;
   ls_rings_t *its, *copy;
@@ -216,7 +208,6 @@ static void speeds_and_collectives_of_another_host_are_seen_here(void **state) {
 
 static void a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_any_more(void **state) {
   static const int64_t timed[] = {3, 20}; /* before there are times to send, and after they were sent */
-  (void)state;
   char folder[] = "/tmp/lockstep-wire-XXXXXX", there[64], here[64];
   assert_non_null(mkdtemp(folder));
   snprintf(there, sizeof there, "%s/there", folder);
@@ -246,7 +237,6 @@ static void a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_an
 }
 
 static void a_long_text_arrives_in_parts(void **state) {
-  (void)state;
   char text[3000], part[LS_WIRE_BYTES], all[4000];
   size_t used = 0;
   int question = 0;
@@ -279,7 +269,6 @@ static void *read_all(void *unused) {
 }
 
 static void sending_waits_for_the_other_side_as_long_as_it_may(void **state) {
-  (void)state;
   char words[900];
   memset(words, 'y', sizeof words - 1);
   words[sizeof words - 1] = '\0';
@@ -300,22 +289,9 @@ static void sending_waits_for_the_other_side_as_long_as_it_may(void **state) {
   assert_int_equal(pthread_join(reader, NULL), 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(lines_arrive_however_they_are_cut, open_pair, close_pair),
-      cmocka_unit_test_setup_teardown(what_does_not_begin_with_the_token_is_refused, open_pair, close_pair),
-      cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_refused_once_and_skipped, open_pair,
-                                      close_pair),
-      cmocka_unit_test_setup_teardown(a_rank_arrives_with_its_moments_on_the_other_clock, open_pair,
-                                      close_pair),
-      cmocka_unit_test_setup_teardown(speeds_and_collectives_of_another_host_are_seen_here, open_pair,
-                                      close_pair),
-      cmocka_unit_test_setup_teardown(
-          a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_any_more, open_pair, close_pair),
-      cmocka_unit_test_setup_teardown(a_long_text_arrives_in_parts, open_pair, close_pair),
-      cmocka_unit_test_setup_teardown(sending_waits_for_the_other_side_as_long_as_it_may, open_pair,
-                                      close_pair),
-      cmocka_unit_test(words_that_are_no_ranks_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(open_pair, close_pair, lines_arrive_however_they_are_cut, what_does_not_begin_with_the_token_is_refused,
+      a_line_that_is_too_long_is_refused_once_and_skipped, a_rank_arrives_with_its_moments_on_the_other_clock,
+      speeds_and_collectives_of_another_host_are_seen_here,
+      a_gpu_that_breaks_on_another_host_is_seen_though_no_step_is_timed_any_more,
+      a_long_text_arrives_in_parts, sending_waits_for_the_other_side_as_long_as_it_may,
+      words_that_are_no_ranks_are_refused)
