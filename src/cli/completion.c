@@ -19,7 +19,7 @@ static const struct {
 /* The choices of an option; NULL when they cannot be listed. */
 static const char *const *values_of(const ls_option_t *row) {
   static const char *const truths[] = {"true", "false", NULL};
-  return row->type == LS_OPT_ENUM ? row->choices : row->type == LS_OPT_BOOL ? truths : NULL;
+  return row->type == LS_FIELD_CHOICE ? row->choices : row->type == LS_FIELD_BOOL ? truths : NULL;
 }
 
 /* Offers "a.b=" for every option; after "a.b=" the option's values. `before` stands before each, as in --set=a.b=. */

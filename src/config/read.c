@@ -78,7 +78,7 @@ static bool takes_text(const char *set) {
     for (int k = 0; k < section->count; k++) {
       const ls_option_t *row = &section->rows[k];
       if (strlen(row->name) == len - skip && strncmp(row->name, set + skip, len - skip) == 0)
-        return row->type == LS_OPT_STRING || row->type == LS_OPT_PATH;
+        return row->type == LS_FIELD_STRING || row->type == LS_FIELD_PATH;
     }
   }
   return false;

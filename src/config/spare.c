@@ -68,7 +68,7 @@ static ls_status_t spares_config(const result_t *r, const ls_config_t *config) {
   if (is_read(r, config->model.weights)) return refuse(r, "model", "weights");
   for (int i = 0; i < ls_data_section.count; i++) {
     const ls_option_t *row = &ls_data_section.rows[i];
-    if (row->type == LS_OPT_PATH &&
+    if (row->type == LS_FIELD_PATH &&
         is_read(r, *(const char *const *)((const char *)&config->data + row->offset)))
       return refuse(r, ls_data_section.name, row->name);
   }

@@ -22,19 +22,19 @@ typedef struct {
 
 static const char *const activations[] = {"none", "relu", "gelu", "sigmoid", NULL};
 static const ls_option_t rows[] = {
-    {"units", LS_OPT_INT, offsetof(section_t, units), "outputs", 1, 4096, NULL, false, NULL, "Width."},
-    {"steps", LS_OPT_INT, offsetof(section_t, steps), NULL, 1, INFINITY, NULL, true, NULL, "Steps."},
-    {"lr", LS_OPT_FLOAT, offsetof(section_t, lr), NULL, 0, 1, "1e-3", false, NULL, "Learning rate."},
-    {"bias", LS_OPT_BOOL, offsetof(section_t, bias), NULL, 0, 0, "true", false, NULL, "Adds a bias."},
-    {"path", LS_OPT_STRING, offsetof(section_t, path), NULL, 0, 0, NULL, true, NULL, "A file."},
-    {"activation", LS_OPT_ENUM, offsetof(section_t, activation), NULL, 0, 0, "relu", false, activations,
+    {"units", LS_FIELD_INT64, offsetof(section_t, units), "outputs", 1, 4096, NULL, false, NULL, "Width."},
+    {"steps", LS_FIELD_INT64, offsetof(section_t, steps), NULL, 1, INFINITY, NULL, true, NULL, "Steps."},
+    {"lr", LS_FIELD_REAL, offsetof(section_t, lr), NULL, 0, 1, "1e-3", false, NULL, "Learning rate."},
+    {"bias", LS_FIELD_BOOL, offsetof(section_t, bias), NULL, 0, 0, "true", false, NULL, "Adds a bias."},
+    {"path", LS_FIELD_STRING, offsetof(section_t, path), NULL, 0, 0, NULL, true, NULL, "A file."},
+    {"activation", LS_FIELD_CHOICE, offsetof(section_t, activation), NULL, 0, 0, "relu", false, activations,
      "What."},
-    {"input", LS_OPT_INTS, offsetof(section_t, input), NULL, 1, 100, "28, 28", false, NULL, "Shape."},
-    {"target", LS_OPT_STRINGS, offsetof(section_t, target), NULL, 0, 0, NULL, true, NULL, "Columns."},
-    {"decay", LS_OPT_FLOAT, offsetof(section_t, decay), NULL, -1, 10, "-1", false, NULL, "Decay.",
+    {"input", LS_FIELD_INTS, offsetof(section_t, input), NULL, 1, 100, "28, 28", false, NULL, "Shape."},
+    {"target", LS_FIELD_STRINGS, offsetof(section_t, target), NULL, 0, 0, NULL, true, NULL, "Columns."},
+    {"decay", LS_FIELD_REAL, offsetof(section_t, decay), NULL, -1, 10, "-1", false, NULL, "Decay.",
      .apart = true},
-    {"norm", LS_OPT_FLOAT, offsetof(section_t, norm), NULL, 0, 1e30, "0", false, NULL, "Norm."},
-    {"webhook", LS_OPT_STRING, offsetof(section_t, webhook), NULL, 0, 0, NULL, true, NULL, "Who is told.",
+    {"norm", LS_FIELD_REAL, offsetof(section_t, norm), NULL, 0, 1e30, "0", false, NULL, "Norm."},
+    {"webhook", LS_FIELD_STRING, offsetof(section_t, webhook), NULL, 0, 0, NULL, true, NULL, "Who is told.",
      .secret = true},
 };
 static const ls_section_t section = {"net", rows, LS_COUNT(rows), "A section for tests."};
@@ -197,7 +197,7 @@ static void maps_that_are_none(void **state) {
 static void broken_defaults(void **state) {
   capture_t *c = *state;
   static const ls_option_t broken_rows[] = {
-      {"n", LS_OPT_INT, 0, NULL, 1, 5, "6", false, NULL, "N."},
+      {"n", LS_FIELD_INT64, 0, NULL, 1, 5, "6", false, NULL, "N."},
   };
   const ls_section_t broken = {"broken", broken_rows, 1, ""};
   int64_t n;

@@ -22,15 +22,16 @@ typedef struct {
 
 static const char *const activations[] = {"none", "relu", "gelu", "null", NULL};
 static const ls_option_t rows[] = {
-    {"batch", LS_OPT_INT, offsetof(options_t, batch), "samples", 1, 1 << 20, "128", false, NULL, "Batch."},
-    {"steps", LS_OPT_INT, offsetof(options_t, steps), NULL, 1, 1e18, NULL, true, NULL, "Steps."},
-    {"lr", LS_OPT_FLOAT, offsetof(options_t, lr), NULL, 0, 0, "1e-3", false, NULL, "Rate."},
-    {"normalize", LS_OPT_BOOL, offsetof(options_t, normalize), NULL, 0, 0, "true", false, NULL, "Scale."},
-    {"path", LS_OPT_STRING, offsetof(options_t, path), NULL, 0, 0, NULL, true, NULL, "File."},
-    {"activation", LS_OPT_ENUM, offsetof(options_t, activation), NULL, 0, 0, "relu", false, activations,
+    {"batch", LS_FIELD_INT64, offsetof(options_t, batch), "samples", 1, 1 << 20, "128", false, NULL,
+     "Batch."},
+    {"steps", LS_FIELD_INT64, offsetof(options_t, steps), NULL, 1, 1e18, NULL, true, NULL, "Steps."},
+    {"lr", LS_FIELD_REAL, offsetof(options_t, lr), NULL, 0, 0, "1e-3", false, NULL, "Rate."},
+    {"normalize", LS_FIELD_BOOL, offsetof(options_t, normalize), NULL, 0, 0, "true", false, NULL, "Scale."},
+    {"path", LS_FIELD_STRING, offsetof(options_t, path), NULL, 0, 0, NULL, true, NULL, "File."},
+    {"activation", LS_FIELD_CHOICE, offsetof(options_t, activation), NULL, 0, 0, "relu", false, activations,
      "What."},
-    {"input", LS_OPT_INTS, offsetof(options_t, input), NULL, -5, 1e6, "28, 28", false, NULL, "Shape."},
-    {"target", LS_OPT_STRINGS, offsetof(options_t, target), NULL, 0, 0, NULL, true, NULL, "Columns."},
+    {"input", LS_FIELD_INTS, offsetof(options_t, input), NULL, -5, 1e6, "28, 28", false, NULL, "Shape."},
+    {"target", LS_FIELD_STRINGS, offsetof(options_t, target), NULL, 0, 0, NULL, true, NULL, "Columns."},
 };
 static const ls_section_t section = {"train", rows, LS_COUNT(rows), "Everything."};
 static const char *const nested[] = {"optimizer", NULL};

@@ -9,7 +9,7 @@ typedef struct {
 } toy_options_t;
 
 static const ls_option_t rows[] = {{.name = "remember",
-                                    .type = LS_OPT_BOOL,
+                                    .type = LS_FIELD_BOOL,
                                     .offset = offsetof(toy_options_t, remember),
                                     .initial = "true",
                                     .change = LS_CHANGE_RUN,

@@ -2,6 +2,7 @@
 #include "base/field.h"
 
 #include "base/ctx.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/option.h"
 
@@ -38,14 +39,38 @@ static json_t *text_json(const ls_field_t *f, const char *text) {
 
 static json_t *element_json(const ls_field_t *f, const void *at, const void *record);
 
-static json_t *list_json(const ls_field_t *f, const char *at, const void *record) {
+static json_t *list_json(const ls_field_t *each, const void *at, int count, const void *record) {
   json_t *list = json_array();
-  for (int i = 0; list && i < *count_of(f, record); i++)
-    if (json_array_append_new(list, element_json(f->each, at + (size_t)i * f->each->size_bytes, record))) {
+  for (int i = 0; list && i < count; i++)
+    if (json_array_append_new(list,
+                              element_json(each, (const char *)at + (size_t)i * each->size_bytes, record))) {
       json_decref(list);
       list = NULL;
     }
   return list;
+}
+
+/* Paths are absolute, so they mean the same wherever they are saved. */
+static json_t *path_json(const char *path) {
+  char *absolute = path ? ls_path_absolute(NULL, path) : NULL;
+  json_t *json = path ? (absolute ? ls_json_text(absolute) : NULL) : json_null();
+  ls_free(absolute);
+  return json;
+}
+
+static const ls_field_t each_int = {.type = LS_FIELD_INT64, .size_bytes = sizeof(int64_t)},
+                        each_real = {.type = LS_FIELD_REAL, .size_bytes = sizeof(double)},
+                        each_string = {.type = LS_FIELD_STRING, .size_bytes = sizeof(char *)};
+
+size_t ls_field_type_bytes(ls_field_type_t type) {
+  static const size_t bytes[] = {
+      [LS_FIELD_STRING] = sizeof(char *),     [LS_FIELD_BOOL] = sizeof(bool),
+      [LS_FIELD_MAYBE] = sizeof(int),         [LS_FIELD_INT] = sizeof(int),
+      [LS_FIELD_INT64] = sizeof(int64_t),     [LS_FIELD_REAL] = sizeof(double),
+      [LS_FIELD_CHOICE] = sizeof(int),        [LS_FIELD_JSON] = sizeof(json_t *),
+      [LS_FIELD_PATH] = sizeof(char *),       [LS_FIELD_INTS] = sizeof(ls_ints_t),
+      [LS_FIELD_REALS] = sizeof(ls_floats_t), [LS_FIELD_STRINGS] = sizeof(ls_strings_t)};
+  return bytes[type];
 }
 
 /* The value at `at`; counts are in the record, also those of lists within lists. */
@@ -70,9 +95,17 @@ static json_t *element_json(const ls_field_t *f, const void *at, const void *rec
   case LS_FIELD_RECORD:
     return ls_record_json(f->record, at);
   case LS_FIELD_LIST:
-    return list_json(f, at, record);
+    return list_json(f->each, at, *count_of(f, record), record);
   case LS_FIELD_LIST_AT:
-    return list_json(f, *(const char *const *)at, record);
+    return list_json(f->each, *(const char *const *)at, *count_of(f, record), record);
+  case LS_FIELD_PATH:
+    return path_json(*(const char *const *)at);
+  case LS_FIELD_INTS:
+    return list_json(&each_int, ((const ls_ints_t *)at)->v, ((const ls_ints_t *)at)->count, NULL);
+  case LS_FIELD_REALS:
+    return list_json(&each_real, ((const ls_floats_t *)at)->v, ((const ls_floats_t *)at)->count, NULL);
+  case LS_FIELD_STRINGS:
+    return list_json(&each_string, ((const ls_strings_t *)at)->v, ((const ls_strings_t *)at)->count, NULL);
   case LS_FIELD_JSON: {
     json_t *json = *(json_t *const *)at;
     return json ? json_incref(json) : json_null();
@@ -292,6 +325,11 @@ static ls_status_t read_value(const place_t *p, const ls_field_t *f, const json_
     if (!json_is_object(json)) return bad(p, "an object");
     *(const json_t **)at = json;
     return LS_OK;
+  case LS_FIELD_PATH:
+  case LS_FIELD_INTS:
+  case LS_FIELD_REALS:
+  case LS_FIELD_STRINGS:
+    break;
   }
   return LS_ERR_INTERNAL;
 }

@@ -1,12 +1,26 @@
 /* Records as rows: a struct's fields by name, type and place. The same rows write a struct as JSON, read it back with
- * every value checked, and clear it to "unknown". Configuration sections have rows of their own (option.h), which parse
- * text, have defaults and document themselves; their values are written by the same code. */
+ * every value checked, and clear it to "unknown". Options (option.h) are rows over the same types that also parse text, have
+ * defaults and document themselves. */
 #ifndef LS_BASE_FIELD_H
 #define LS_BASE_FIELD_H
 
 #include "base/arena.h"
 #include <jansson.h>
 #include <stddef.h>
+
+enum { LS_OPT_LIST_MAX = 64 };
+typedef struct {
+  int count;
+  int64_t v[LS_OPT_LIST_MAX];
+} ls_ints_t;
+typedef struct {
+  int count;
+  double v[LS_OPT_LIST_MAX];
+} ls_floats_t;
+typedef struct {
+  int count;
+  const char *const *v; /* in the arena */
+} ls_strings_t;
 
 typedef enum {
   LS_FIELD_TEXT,   /* char[size_bytes] */
@@ -20,7 +34,12 @@ typedef enum {
   LS_FIELD_RECORD, /* a struct: the rows `record` */
   LS_FIELD_LIST,   /* an array: elements by the row `each` */
   LS_FIELD_LIST_AT, /* the same through a pointer. Read into the arena */
-  LS_FIELD_JSON     /* json_t *, borrowed; NULL is null. Read: an object, borrowed from what is read */
+  LS_FIELD_JSON,    /* json_t *, borrowed; NULL is null. Read: an object, borrowed from what is read */
+  /* of options alone: records do not read them */
+  LS_FIELD_PATH,   /* const char *, in the arena: not empty; a relative one starts where its document says */
+  LS_FIELD_INTS,   /* ls_ints_t: a list of integers, or one integer */
+  LS_FIELD_REALS,  /* ls_floats_t: a list of numbers, or one number */
+  LS_FIELD_STRINGS /* ls_strings_t: a list of strings, or one string */
 } ls_field_type_t;
 
 /* Which numbers are known; others are written as null, and a cleared record has one of them. The empty text is known
@@ -77,7 +96,10 @@ struct ls_field {
            : LS_FIELD_REAL, char *                                                                           \
            : LS_FIELD_TEXT, const char *                                                                     \
            : LS_FIELD_STRING, json_t *                                                                       \
-           : LS_FIELD_JSON, default                                                                          \
+           : LS_FIELD_JSON, ls_ints_t                                                                        \
+           : LS_FIELD_INTS, ls_floats_t                                                                      \
+           : LS_FIELD_REALS, ls_strings_t                                                                    \
+           : LS_FIELD_STRINGS, default                                                                       \
            : LS_FIELD_RECORD)
 
 /* The row of a field, its type taken from the field. `..`: its name, then initialisers of what else it has:
@@ -105,6 +127,9 @@ struct ls_field {
 /* Initialisers: the member is null where the flag is not set, or where it is. */
 #define LS_FIELD_IF(struct_, flag)     .when = LS_FIELD_WHERE, .flag_offset = offsetof(struct_, flag)
 #define LS_FIELD_UNLESS(struct_, flag) .when = LS_FIELD_WHERE_NOT, .flag_offset = offsetof(struct_, flag)
+
+/* The bytes of a value of a type that has the same size everywhere; 0: of others. */
+size_t ls_field_type_bytes(ls_field_type_t type);
 
 /* New reference; NULL when memory is short. */
 json_t *ls_record_json(const ls_record_t *record, const void *from);

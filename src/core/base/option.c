@@ -66,7 +66,8 @@ static ls_status_t parse_null(const parse_t *p, const ls_option_t *row, const ls
 static ls_status_t parse_child(const parse_t *p, const ls_doc_node_t *node) {
   const ls_option_t *row = find_row(p->section, node->key);
   if (!row) return is_nested(p, node->key) ? LS_OK : fail_unknown(p, node);
-  bool names_null = row->type == LS_OPT_ENUM && node->text && *node->text; /* a choice may be called null */
+  bool names_null =
+      row->type == LS_FIELD_CHOICE && node->text && *node->text; /* a choice may be called null */
   if (node->kind == LS_DOC_NULL && !(names_null && !row->optional)) return parse_null(p, row, node);
   return ls_option_value_parse(&p->source, row, node, p->target + row->offset);
 }
@@ -93,7 +94,7 @@ static ls_status_t fill_defaults(const parse_t *p, const ls_doc_node_t *map) {
 /* `optimizer: adamw` names what `optimizer: {name: adamw}` does. */
 static ls_status_t fail_no_map(const parse_t *p, const ls_doc_node_t *map) {
   const ls_option_t *name = find_row(p->section, "name");
-  const bool named = map->kind == LS_DOC_SCALAR && name && name->type == LS_OPT_ENUM;
+  const bool named = map->kind == LS_DOC_SCALAR && name && name->type == LS_FIELD_CHOICE;
   return ls_fail_at(p->source.ctx, LS_ERR_CONFIG, &map->place,
                     "%s: %s is given, a map of options was expected%s%.80s%s", p->section->name,
                     map->kind == LS_DOC_LIST ? "a list" : "a value", named ? ": {name: " : "",

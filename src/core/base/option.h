@@ -4,20 +4,7 @@
 #define LS_BASE_OPTION_H
 
 #include "base/doc.h"
-#include <jansson.h>
-#include <stddef.h>
-
-typedef enum {
-  LS_OPT_INT,     /* int64_t; 1e3 and 1_000 are not integers */
-  LS_OPT_FLOAT,   /* double; finite */
-  LS_OPT_BOOL,    /* bool: true, false */
-  LS_OPT_STRING,  /* const char *, in the arena */
-  LS_OPT_ENUM,    /* int: index into choices */
-  LS_OPT_INTS,    /* ls_ints_t: a list of integers, or one integer */
-  LS_OPT_FLOATS,  /* ls_floats_t: a list of numbers, or one number */
-  LS_OPT_STRINGS, /* ls_strings_t: a list of strings, or one string */
-  LS_OPT_PATH     /* const char *, in the arena: not empty; a relative one starts where its document says */
-} ls_option_type_t;
+#include "base/field.h"
 
 /* Effect of a value that differs from the checkpoint's when a run continues from that checkpoint
  * (config/compare.c). */
@@ -30,33 +17,19 @@ typedef enum {
   LS_CHANGE_KEPT     /* the checkpoint's value is used, and a message says so */
 } ls_change_t;
 
-enum { LS_OPT_LIST_MAX = 64 };
-typedef struct {
-  int count;
-  int64_t v[LS_OPT_LIST_MAX];
-} ls_ints_t;
-typedef struct {
-  int count;
-  double v[LS_OPT_LIST_MAX];
-} ls_floats_t;
-typedef struct {
-  int count;
-  const char *const *v; /* in the arena */
-} ls_strings_t;
-
 typedef struct {
   const char *name;
-  ls_option_type_t type;
+  ls_field_type_t type;       /* a scalar, a path, or a list of them */
   size_t offset;              /* of the field in the section's struct */
   const char *unit;           /* "bytes", "s", "samples"; NULL when none */
   double min, max;            /* inclusive; both 0 = unbounded. For lists: of every element */
   const char *initial;        /* default as text; NULL = must be given unless `optional` */
   bool optional;              /* no default, and may be absent: then strings are NULL, lists empty, numbers
                                * 0 */
-  const char *const *choices; /* LS_OPT_ENUM: NULL-terminated names */
+  const char *const *choices; /* LS_FIELD_CHOICE: NULL-terminated names */
   const char *help;           /* one sentence */
   ls_change_t change;
-  bool secret; /* LS_OPT_STRING: a value of secret.h, hidden wherever it is saved or shown */
+  bool secret; /* LS_FIELD_STRING: a value of secret.h, hidden wherever it is saved or shown */
   bool apart;  /* min, below 0, stands for "not given": other values are at least 0 */
   enum {
     LS_PLAN_KEEPS,
@@ -65,16 +38,8 @@ typedef struct {
   } plan; /* lockstep plan chooses it: which ranks there are, or how they work */
 } ls_option_t;
 
-#define LS_OPTION_TYPE(field)                                                                                \
-  _Generic((field), int64_t                                                                                  \
-           : LS_OPT_INT, double                                                                              \
-           : LS_OPT_FLOAT, bool                                                                              \
-           : LS_OPT_BOOL, const char *                                                                       \
-           : LS_OPT_STRING, int                                                                              \
-           : LS_OPT_ENUM, ls_ints_t                                                                          \
-           : LS_OPT_INTS, ls_floats_t                                                                        \
-           : LS_OPT_FLOATS, ls_strings_t                                                                     \
-           : LS_OPT_STRINGS)
+/* An int of an option is a choice. */
+#define LS_OPTION_TYPE(field) _Generic((field), int : LS_FIELD_CHOICE, default : LS_FIELD_TYPE(field))
 /* The row of a field that the option is named after, its type taken from the field. `..`: initialisers of what else it
  * has. */
 #define LS_OPTION(struct_, field_, ...)                                                                      \
@@ -83,7 +48,7 @@ typedef struct {
     __VA_ARGS__                                                                                              \
   }
 #define LS_OPTION_PATH(struct_, field_, ...)                                                                 \
-  { .name = #field_, .type = LS_OPT_PATH, .offset = offsetof(struct_, field_), __VA_ARGS__ }
+  { .name = #field_, .type = LS_FIELD_PATH, .offset = offsetof(struct_, field_), __VA_ARGS__ }
 
 typedef struct ls_section {
   const char *name; /* "train.optimizer" */

@@ -1,19 +1,10 @@
 /* The rows seen from outside: resolved values as JSON, and the reference text. */
-#include "base/field.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/option_value.h"
 #include "base/secret.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static json_t *path_json(const char *path) {
-  char *absolute = path ? ls_path_absolute(NULL, path) : NULL;
-  json_t *json = path ? (absolute ? ls_json_text(absolute) : NULL) : json_null();
-  ls_free(absolute);
-  return json;
-}
 
 /* An absent optional number reads as 0. If its row does not allow 0, the saved configuration must say null,
  * or it could not be read again. */
@@ -22,29 +13,11 @@ static bool is_absent(const ls_option_t *row, double value) {
 }
 
 static json_t *value_json(const ls_option_t *row, const void *field) {
-  static const ls_field_t int_each = {.type = LS_FIELD_INT64, .size_bytes = sizeof(int64_t)},
-                          real_each = {.type = LS_FIELD_REAL, .size_bytes = sizeof(double)},
-                          text_each = {.type = LS_FIELD_STRING, .size_bytes = sizeof(char *)};
-  static const ls_field_t fields[] = {
-      [LS_OPT_INT] = {.type = LS_FIELD_INT64},
-      [LS_OPT_FLOAT] = {.type = LS_FIELD_REAL},
-      [LS_OPT_BOOL] = {.type = LS_FIELD_BOOL},
-      [LS_OPT_STRING] = {.type = LS_FIELD_STRING},
-      [LS_OPT_ENUM] = {.type = LS_FIELD_CHOICE},
-      [LS_OPT_INTS] = LS_FIELD_OF(ls_ints_t, v, LS_FIELD_LIST, NULL, .each = &int_each,
-                                  .count_offset = offsetof(ls_ints_t, count)),
-      [LS_OPT_FLOATS] = LS_FIELD_OF(ls_floats_t, v, LS_FIELD_LIST, NULL, .each = &real_each,
-                                    .count_offset = offsetof(ls_floats_t, count)),
-      [LS_OPT_STRINGS] = LS_FIELD_OF(ls_strings_t, v, LS_FIELD_LIST_AT, NULL, .each = &text_each,
-                                     .count_offset = offsetof(ls_strings_t, count))};
   if (row->secret && *(const char *const *)field)
     return ls_json_text(ls_secret_shown(*(const char *const *)field));
-  if (row->type == LS_OPT_PATH) return path_json(*(const char *const *)field);
-  if (row->type == LS_OPT_INT && is_absent(row, (double)*(const int64_t *)field)) return json_null();
-  if (row->type == LS_OPT_FLOAT && is_absent(row, *(const double *)field)) return json_null();
-  ls_field_t f = fields[row->type];
-  f.choices = row->choices;
-  return ls_field_json(&f, field);
+  if (row->type == LS_FIELD_INT64 && is_absent(row, (double)*(const int64_t *)field)) return json_null();
+  if (row->type == LS_FIELD_REAL && is_absent(row, *(const double *)field)) return json_null();
+  return ls_field_json(&(ls_field_t){.type = row->type, .choices = row->choices}, field);
 }
 
 json_t *ls_option_default_json(const ls_option_t *row) {
@@ -114,19 +87,19 @@ static const char *choices_text(ls_arena_t *arena, const char *const *choices) {
 }
 
 const char *ls_option_type_text(ls_arena_t *arena, const ls_option_t *row) {
-  static const char *const types[] = {[LS_OPT_INT] = "integer",
-                                      [LS_OPT_FLOAT] = "number",
-                                      [LS_OPT_BOOL] = "true | false",
-                                      [LS_OPT_STRING] = "text",
-                                      [LS_OPT_ENUM] = NULL,
-                                      [LS_OPT_INTS] = "list of integers",
-                                      [LS_OPT_FLOATS] = "list of numbers",
-                                      [LS_OPT_STRINGS] = "list of texts",
-                                      [LS_OPT_PATH] = "path"};
+  static const char *const types[] = {[LS_FIELD_INT64] = "integer",
+                                      [LS_FIELD_REAL] = "number",
+                                      [LS_FIELD_BOOL] = "true | false",
+                                      [LS_FIELD_STRING] = "text",
+                                      [LS_FIELD_CHOICE] = NULL,
+                                      [LS_FIELD_INTS] = "list of integers",
+                                      [LS_FIELD_REALS] = "list of numbers",
+                                      [LS_FIELD_STRINGS] = "list of texts",
+                                      [LS_FIELD_PATH] = "path"};
   char range[LS_OPT_RANGE_TEXT_BYTES];
-  const char *type = row->secret                ? LS_SECRET_ENV "NAME | " LS_SECRET_FILE "PATH | text"
-                     : row->type == LS_OPT_ENUM ? choices_text(arena, row->choices)
-                                                : types[row->type];
+  const char *type = row->secret                    ? LS_SECRET_ENV "NAME | " LS_SECRET_FILE "PATH | text"
+                     : row->type == LS_FIELD_CHOICE ? choices_text(arena, row->choices)
+                                                    : types[row->type];
   ls_option_range_text(row, range);
   if (!type) return NULL;
   return ls_arena_printf(arena, "%s%s%s%s%s, %s%s", type, *range ? ", " : "", range, row->unit ? ", " : "",

@@ -214,8 +214,8 @@ static ls_status_t parse_list(const ls_option_source_t *s, const ls_option_t *ro
                               void *field) {
   bool one = node->kind == LS_DOC_SCALAR;
   if (!one && node->kind != LS_DOC_LIST) return fail_kind(s, row, node, "a list");
-  ls_ints_t *ints = row->type == LS_OPT_INTS ? field : NULL;
-  ls_floats_t *floats = row->type == LS_OPT_FLOATS ? field : NULL;
+  ls_ints_t *ints = row->type == LS_FIELD_INTS ? field : NULL;
+  ls_floats_t *floats = row->type == LS_FIELD_REALS ? field : NULL;
   bool texted = !ints && !floats;
   int count = one ? 1 : node->count, least = row->optional ? 0 : 1,
       most = texted ? LS_DOC_NODES_MAX : LS_OPT_LIST_MAX, index = 0;
@@ -245,44 +245,35 @@ static ls_status_t parse_list(const ls_option_source_t *s, const ls_option_t *ro
 ls_status_t ls_option_value_parse(const ls_option_source_t *s, const ls_option_t *row,
                                   const ls_doc_node_t *node, void *field) {
   switch (row->type) {
-  case LS_OPT_INT:
+  case LS_FIELD_INT64:
     return parse_int(s, row, node, field);
-  case LS_OPT_FLOAT:
+  case LS_FIELD_REAL:
     return parse_float(s, row, node, field);
-  case LS_OPT_BOOL:
+  case LS_FIELD_BOOL:
     return parse_bool(s, row, node, field);
-  case LS_OPT_STRING:
+  case LS_FIELD_STRING:
     return row->secret ? parse_secret(s, row, node, field) : parse_string(s, row, node, field);
-  case LS_OPT_PATH:
+  case LS_FIELD_PATH:
     return parse_path(s, row, node, field);
-  case LS_OPT_ENUM:
+  case LS_FIELD_CHOICE:
     return parse_enum(s, row, node, field);
-  case LS_OPT_INTS:
-  case LS_OPT_FLOATS:
-  case LS_OPT_STRINGS:
+  case LS_FIELD_INTS:
+  case LS_FIELD_REALS:
+  case LS_FIELD_STRINGS:
     return parse_list(s, row, node, field);
+  default:
+    break;
   }
   return ls_fail(s->ctx, LS_ERR_INTERNAL, "option %s.%s has no type", s->section, row->name);
 }
 
-/* The neutral value of an absent optional row. */
-static void clear_field(const ls_option_t *row, void *field) {
-  static const size_t bytes[] = {
-      [LS_OPT_INT] = sizeof(int64_t),        [LS_OPT_FLOAT] = sizeof(double),
-      [LS_OPT_BOOL] = sizeof(bool),          [LS_OPT_STRING] = sizeof(char *),
-      [LS_OPT_ENUM] = sizeof(int),           [LS_OPT_INTS] = sizeof(ls_ints_t),
-      [LS_OPT_FLOATS] = sizeof(ls_floats_t), [LS_OPT_STRINGS] = sizeof(ls_strings_t),
-      [LS_OPT_PATH] = sizeof(char *)};
-  memset(field, 0, bytes[row->type]);
-}
-
 /* Defaults are parsed by the same rules as configured values; a list's default is "28, 28". */
 ls_status_t ls_option_value_default(const ls_option_source_t *s, const ls_option_t *row, void *field) {
-  clear_field(row, field);
+  memset(field, 0, ls_field_type_bytes(row->type)); /* of an absent optional row */
   if (!row->initial) return LS_OK;
   ls_doc_node_t elements[LS_OPT_LIST_MAX] = {0}, node = {.kind = LS_DOC_SCALAR, .text = row->initial};
   char copy[256];
-  bool list = row->type == LS_OPT_INTS || row->type == LS_OPT_FLOATS || row->type == LS_OPT_STRINGS;
+  bool list = row->type == LS_FIELD_INTS || row->type == LS_FIELD_REALS || row->type == LS_FIELD_STRINGS;
   ls_option_source_t source = {s->ctx, list ? s->arena : NULL, s->section};
   if (list) {
     node = (ls_doc_node_t){.kind = LS_DOC_LIST};

@@ -25,7 +25,7 @@ const char *ls_plan_choices(ls_arena_t *arena, const ls_candidate_t *c) {
   ls_setting_t s;
   for (int i = 0; text && ls_config_setting(&c->config, i, &s); i++) {
     const bool choice =
-        s.tunes && s.row->type == LS_OPT_ENUM && *(const int *)((const char *)s.of + s.row->offset) > 0;
+        s.tunes && s.row->type == LS_FIELD_CHOICE && *(const int *)((const char *)s.of + s.row->offset) > 0;
     const char *value = choice ? ls_option_text(arena, s.row, s.of) : "";
     if (choice) text = value ? ls_arena_printf(arena, "%s, %s %s", text, s.row->name, value) : NULL;
   }

@@ -80,23 +80,23 @@ static const figure_row_t network_figures[] = {
   { .name = #field_, .type = (type_), .offset = offsetof(struct_, field_), __VA_ARGS__ }
 
 static const ls_option_t top_rows[] = {
-    ROW(LS_OPT_STRING, ls_sim_machine_t, name, .help = "What this machine is."),
-    ROW(LS_OPT_STRING, ls_sim_machine_t, notes, .optional = true,
+    ROW(LS_FIELD_STRING, ls_sim_machine_t, name, .help = "What this machine is."),
+    ROW(LS_FIELD_STRING, ls_sim_machine_t, notes, .optional = true,
         .help = "What a reader should know about it."),
-    ROW(LS_OPT_ENUM, ls_sim_machine_t, shares, .choices = shares, .initial = "both",
+    ROW(LS_FIELD_CHOICE, ls_sim_machine_t, shares, .choices = shares, .initial = "both",
         .help = "Unequal devices: equal shares of the global batch, or as much as each can do."),
 };
 static const ls_option_t device_rows[] = {
-    ROW(LS_OPT_STRING, ls_sim_device_t, name, .help = "The kind of device."),
-    ROW(LS_OPT_INT, ls_sim_device_t, count, .min = 1, .max = 1024, .initial = "1",
+    ROW(LS_FIELD_STRING, ls_sim_device_t, name, .help = "The kind of device."),
+    ROW(LS_FIELD_INT64, ls_sim_device_t, count, .min = 1, .max = 1024, .initial = "1",
         .help = "So many on each node."),
 };
 static const ls_option_t node_rows[] = {
-    ROW(LS_OPT_ENUM, ls_sim_node_t, topology, .choices = topologies,
+    ROW(LS_FIELD_CHOICE, ls_sim_node_t, topology, .choices = topologies,
         .help = "How the devices of a node are linked."),
 };
 static const ls_option_t network_rows[] = {
-    ROW(LS_OPT_INT, ls_sim_network_t, nodes, .min = 1, .max = 65536, .help = "How many nodes there are."),
+    ROW(LS_FIELD_INT64, ls_sim_network_t, nodes, .min = 1, .max = 65536, .help = "How many nodes there are."),
 };
 
 typedef struct {
@@ -132,14 +132,14 @@ static ls_status_t parse_figure(ls_ctx_t *ctx, ls_arena_t *arena, const char *se
                       row->name);
   const ls_option_t rows[] = {
       {.name = "value",
-       .type = LS_OPT_FLOAT,
+       .type = LS_FIELD_REAL,
        .offset = offsetof(ls_sim_figure_t, value),
        .unit = row->unit,
        .min = row->min,
        .max = row->max,
        .help = row->help},
       {.name = "source",
-       .type = LS_OPT_STRING,
+       .type = LS_FIELD_STRING,
        .offset = offsetof(ls_sim_figure_t, source),
        .help = "Data sheet, paper, \"measured ..\" or \"assumed ..\"."},
   };

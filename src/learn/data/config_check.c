@@ -110,17 +110,17 @@ static bool is_given(const ls_data_config_t *c, const char *key) {
   const void *field = (const char *)c + row->offset;
   const char *text;
   switch (row->type) {
-  case LS_OPT_STRINGS:
+  case LS_FIELD_STRINGS:
     return ((const ls_strings_t *)field)->count > 0;
-  case LS_OPT_INT:
+  case LS_FIELD_INT64:
     return *(const int64_t *)field != 0;
-  case LS_OPT_ENUM:
+  case LS_FIELD_CHOICE:
     return *(const int *)field != 0;
-  case LS_OPT_FLOAT:
+  case LS_FIELD_REAL:
     return *(const double *)field != 0 && *(const double *)field != strtod(row->initial, NULL);
-  case LS_OPT_FLOATS:
+  case LS_FIELD_REALS:
     return ((const ls_floats_t *)field)->count > 0;
-  case LS_OPT_BOOL:
+  case LS_FIELD_BOOL:
     return *(const bool *)field;
   default:
     text = *(const char *const *)field;

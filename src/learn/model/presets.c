@@ -114,7 +114,8 @@ static int64_t whole_of(const ls_model_config_t *sizes, int i) {
 static int whole_size(const char *name) {
   for (int i = 0; i < ls_model_sizes.count; i++) {
     const ls_option_t *row = &ls_model_sizes.rows[i];
-    if (row->type == LS_OPT_INT && !row->apart && strcmp(row->name, name) == 0 && strcmp(name, "separator"))
+    if (row->type == LS_FIELD_INT64 && !row->apart && strcmp(row->name, name) == 0 &&
+        strcmp(name, "separator"))
       return i;
   }
   return -1;
