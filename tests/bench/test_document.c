@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "unit.h"
+
 static const double slow[] = {200, 202, 198, 201, 199}, quick[] = {125, 126, 124, 125.5, 124.5};
 static const double spiked[] = {200, 202, 198, 201, 900};
 

@@ -21,7 +21,6 @@ static const ls_progress_t middle = {.step = 905,
                                      .device_bytes = 27500000};
 
 static void line_has_every_field(void **state) {
-  (void)state;
   char text[CLI_PROGRESS_BYTES];
   cli_progress_format(&middle, 12.3, 17.9, 200, text);
   assert_string_equal(text, " 37 %  epoch 6/12  step 905/2400  loss 0.4004  val 0.39 (88.10 %)  lr 0.001  "
@@ -29,7 +28,6 @@ static void line_has_every_field(void **state) {
 }
 
 static void line_fits_every_width_and_keeps_what_matters(void **state) {
-  (void)state;
   char text[CLI_PROGRESS_BYTES];
   size_t before = 0;
   for (int width = 40; width <= 200; width++) {
@@ -45,7 +43,6 @@ static void line_fits_every_width_and_keeps_what_matters(void **state) {
 }
 
 static void hundred_percent_only_at_the_end(void **state) {
-  (void)state;
   char text[CLI_PROGRESS_BYTES];
   ls_progress_t p = middle;
   p.step = 199999;
@@ -60,7 +57,6 @@ static void hundred_percent_only_at_the_end(void **state) {
 }
 
 static void run_given_in_steps_without_validation_names_its_epoch(void **state) {
-  (void)state;
   char text[CLI_PROGRESS_BYTES];
   ls_progress_t p = middle;
   p.total_epochs = 0;
@@ -75,7 +71,6 @@ static void run_given_in_steps_without_validation_names_its_epoch(void **state) 
 
 /* A mean absolute error of 1.01123e+09 was shown as 1: the numbers behind a loss of sixteen digits were cut. */
 static void no_number_is_cut(void **state) {
-  (void)state;
   static const double values[] = {1.01123e9, -2459.58, 1371279173091328.0, 1e-300, -1.79769e308, 32761000};
   char text[CLI_PROGRESS_BYTES], number[32];
   ls_progress_t p = middle;
@@ -106,13 +101,6 @@ static void no_number_is_cut(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(line_has_every_field),
-      cmocka_unit_test(line_fits_every_width_and_keeps_what_matters),
-      cmocka_unit_test(hundred_percent_only_at_the_end),
-      cmocka_unit_test(no_number_is_cut),
-      cmocka_unit_test(run_given_in_steps_without_validation_names_its_epoch),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(NULL, NULL, line_has_every_field, line_fits_every_width_and_keeps_what_matters,
+      hundred_percent_only_at_the_end, no_number_is_cut,
+      run_given_in_steps_without_validation_names_its_epoch)

@@ -955,36 +955,17 @@ static void a_reader_sees_whole_blocks_in_order(void **state) {
   pthread_join(writer, NULL);
 }
 
-int main(void) {
-#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
-  const struct CMUnitTest tests[] = {
-      IN_DIR(a_log_goes_on_behind_a_torn_line_of_an_earlier_run),
-      IN_DIR(a_log_of_several_files_is_bounded_and_read_as_one),
-      IN_DIR(a_log_that_is_no_file_is_refused),
-      IN_DIR(a_tensorboard_file_is_read_back),
-      IN_DIR(an_evaluation_is_one_point_at_its_own_step),
-      cmocka_unit_test(crc32c_has_the_values_of_the_standard),
-      IN_DIR(a_csv_file_has_one_header_and_refuses_other_columns),
-      cmocka_unit_test(metrics_keep_the_rules_of_prometheus),
-      cmocka_unit_test(an_alert_waits_and_clears_at_its_own_threshold),
-      cmocka_unit_test(an_alert_without_a_clear_condition_ends_with_its_own),
-      cmocka_unit_test(usual_alerts_have_conditions),
-      cmocka_unit_test(usual_alerts_are_raised_and_cleared_by_a_recorded_run),
-      cmocka_unit_test(conditions_are_refused_with_a_reason),
-      IN_DIR(an_alert_of_the_run_is_raised_once),
-      IN_DIR(a_raised_alert_reaches_log_program_and_file),
-      IN_DIR(a_program_that_fails_is_said_in_the_log),
-      IN_DIR(a_slow_receiver_holds_nobody_up),
-      IN_DIR(a_notice_is_one_that_receivers_take_and_names_its_run),
-      cmocka_unit_test(a_quote_in_a_name_ends_no_text_of_the_group_key),
-      cmocka_unit_test(a_webhook_gets_the_notice),
-      IN_DIR(an_address_with_a_secret_is_no_argument),
-      IN_DIR(a_secret_that_is_not_there_is_refused),
-      IN_DIR(each_receiver_that_failed_is_named),
-      IN_DIR(a_mail_is_given_to_sendmail),
-      IN_DIR(a_slow_step_is_seen_against_the_usual_one),
-      IN_DIR(an_overflow_of_the_loss_scale_is_no_alarm),
-      cmocka_unit_test(a_reader_sees_whole_blocks_in_order),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(make_dir, remove_dir, a_log_goes_on_behind_a_torn_line_of_an_earlier_run,
+      a_log_of_several_files_is_bounded_and_read_as_one, a_log_that_is_no_file_is_refused,
+      a_tensorboard_file_is_read_back, an_evaluation_is_one_point_at_its_own_step,
+      crc32c_has_the_values_of_the_standard, a_csv_file_has_one_header_and_refuses_other_columns,
+      metrics_keep_the_rules_of_prometheus, an_alert_waits_and_clears_at_its_own_threshold,
+      an_alert_without_a_clear_condition_ends_with_its_own, usual_alerts_have_conditions,
+      usual_alerts_are_raised_and_cleared_by_a_recorded_run, conditions_are_refused_with_a_reason,
+      an_alert_of_the_run_is_raised_once, a_raised_alert_reaches_log_program_and_file,
+      a_program_that_fails_is_said_in_the_log, a_slow_receiver_holds_nobody_up,
+      a_notice_is_one_that_receivers_take_and_names_its_run, a_quote_in_a_name_ends_no_text_of_the_group_key,
+      a_webhook_gets_the_notice, an_address_with_a_secret_is_no_argument,
+      a_secret_that_is_not_there_is_refused, each_receiver_that_failed_is_named, a_mail_is_given_to_sendmail,
+      a_slow_step_is_seen_against_the_usual_one, an_overflow_of_the_loss_scale_is_no_alarm,
+      a_reader_sees_whole_blocks_in_order)

@@ -237,15 +237,6 @@ static void what_slows_a_processor_down_is_read_from_the_kernel(void **state) {
   assert_true(now.heat_events >= 3 && fmod(now.heat_events, 3) == 0);
 }
 
-#define IN_DIR(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      IN_DIR(ten_percent_is_named_within_20_steps_and_nobody_else_is),
-      IN_DIR(noise_is_no_straggler),
-      IN_DIR(the_cause_is_what_differs),
-      IN_DIR(a_record_names_the_straggler_until_it_has_caught_up),
-      IN_DIR(a_processor_is_timed_where_a_process_has_one),
-      IN_DIR(what_slows_a_processor_down_is_read_from_the_kernel),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(make_dir, remove_dir, ten_percent_is_named_within_20_steps_and_nobody_else_is, noise_is_no_straggler,
+      the_cause_is_what_differs, a_record_names_the_straggler_until_it_has_caught_up,
+      a_processor_is_timed_where_a_process_has_one, what_slows_a_processor_down_is_read_from_the_kernel)
