@@ -218,8 +218,8 @@ static ls_status_t study_name(bench_t *b) {
                             "--study %s: the study is --study, its families --study families", text);
 }
 
-/* The study's sweep gives the lists and numbers that flags leave open, and without CONFIG its own configuration, which
- * becomes a file beside those of the processes. */
+/* Takes the lists and numbers that flags leave open from the study's sweep. Without CONFIG it also takes the study's
+ * configuration, as a file in the folder of the processes. */
 static ls_status_t use_study(bench_t *b, ls_bench_sweep_t *sweep) {
   const struct {
     flag_t flag;

@@ -22,7 +22,7 @@ static void print_answers(const json_t *d) {
   }
 }
 
-/* Which of the columns that only some runs have are there, and how wide names get. */
+/* The columns that only some runs have, and the width of names. */
 typedef struct {
   bool predicted, compared;
   int name_width;

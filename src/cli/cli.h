@@ -41,10 +41,10 @@ void cli_messages_settle(cli_messages_t *messages, ls_world_t *world);
  * success. */
 ls_status_t cli_world_open(ls_ctx_t *ctx, cli_messages_t *messages, double deadline_s, ls_status_t own,
                            ls_world_t **world);
-/* Columns of the terminal that stderr ends on, itself or behind a launcher (CLI_ENV_TERMINAL); 0 = none, or
- * one that cannot rewrite a line (TERM). */
+/* Columns of the terminal that stderr ends on, directly or through a launcher (CLI_ENV_TERMINAL). 0 = no terminal, or one that
+ * cannot rewrite a line (TERM). */
 int cli_terminal_columns(void);
-/* Local: prints what is held back. */
+/* Local: prints the messages that are kept. */
 void cli_messages_end(cli_messages_t *messages);
 /* For ls_trainer_options_t.stuck, user: the messages. Prints and ends this process, and with it the job,
  * without any lock. */
@@ -131,7 +131,7 @@ void cli_help_program(FILE *to);
 /* Every flag that the command takes, its own first. Returns how many. */
 enum { CLI_FLAGS_MAX = CLI_EXTRA_MAX + 16 };
 int cli_flags(const cli_command_t *command, cli_extra_t rows[CLI_FLAGS_MAX]);
-/* What an exit code means, all its meanings joined; false when the program never exits with it. */
+/* Joins all meanings of an exit code; false when the program never exits with it. */
 enum { CLI_EXIT_CODE_MAX = 130, CLI_EXIT_TEXT_BYTES = 256 };
 bool cli_exit_code_text(int code, char text[CLI_EXIT_TEXT_BYTES]);
 
@@ -165,7 +165,7 @@ ls_status_t cli_config_take(ls_ctx_t *ctx, cli_args_t *args);
 /* The environment that --env or else the variable chooses; NULL: none. */
 #define CLI_ENV_ENVIRONMENT "LOCKSTEP_ENV"
 const char *cli_config_env(const cli_args_t *args);
-/* Where the command line says that the configuration is; borrows from args. */
+/* The configuration's source that the command line names; borrows from args. */
 ls_config_source_t cli_config_source(const cli_args_t *args);
 /* The configuration that the command line names, under the given assignments (an ls_config_load). */
 ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *const *sets, int set_count,

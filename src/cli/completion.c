@@ -8,7 +8,7 @@
 
 extern const ls_embedded_t cli_completion_scripts[]; /* share/completion */
 
-/* What a shell lists after a flag, by the flag's placeholder. */
+/* The list that a shell offers after a flag, by the flag's placeholder. */
 static const struct { const char *part, *listed; } placeholders[] = {{"FILE", "/files"}, {"DIR", "/folders"}};
 
 /* Flags that also take the name of a shipped file. */

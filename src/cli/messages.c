@@ -71,7 +71,7 @@ static bool holds(const cli_kept_t *kept, const char *record) {
   return false;
 }
 
-/* Prints what is held back and not in `said`. */
+/* Prints the messages that were kept and are not in `said`. */
 static void print_kept(cli_messages_t *m, const cli_kept_t *said) {
   for (int32_t at = 0; m->rank > 0 && at < m->kept.used; at += (int32_t)strlen(m->kept.record + at + 1) + 2)
     if (!holds(said, m->kept.record + at))

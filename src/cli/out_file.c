@@ -1,4 +1,4 @@
-/* A file of results: written beside its place and put there when it is whole, so that nobody reads half of it. */
+/* A file of results. It takes its place when it is whole, so that nobody reads half of it. */
 #include "cli/cli.h"
 
 #include <fcntl.h>

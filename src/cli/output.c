@@ -1,4 +1,4 @@
-/* How numbers and documents look on stdout. */
+/* Prints tables and documents on stdout. */
 #include "base/text.h"
 #include "cli/cli.h"
 

@@ -12,13 +12,13 @@ enum {
   TERMINAL_EVERY_MS = 100,
   LINE_EVERY_MS = 10000,
   EPOCH_EVERY_MS =
-      2000, /* a file gets a line for each epoch; behind the first ones, if epochs are not shorter */
+      2000, /* a file gets a line for each epoch; after the first epochs only if epochs are longer than this */
   EPOCHS_FIRST = 20,
   NS_PER_MS = 1000000,
   ECHO_COLUMNS = 3
 };
 
-/* In the order of the line. Each figure of an evaluation is a field of its own. */
+/* Fields in the order of the line. Each figure of an evaluation is a field of its own. */
 enum {
   PERCENT,
   EPOCH,

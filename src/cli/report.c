@@ -30,9 +30,9 @@ static ls_status_t make(ls_ctx_t *ctx, const json_t *document, const char *dir, 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *output = args->extra[REPORT_OUTPUT];
   json_t *document = NULL;
-  ls_status_t status = ls_tool_ready(ctx, "lockstep report", "");
+  ls_status_t status = ls_past_read(ctx, args->operand[0], &document);
+  if (status == LS_OK) status = ls_tool_ready(ctx, "lockstep report", "");
   if (status == LS_OK) status = ls_config_spares(ctx, output, NULL, NULL);
-  if (status == LS_OK) status = ls_past_read(ctx, args->operand[0], &document);
   if (status == LS_OK) status = make(ctx, document, args->operand[0], output);
   json_decref(document);
   return status;

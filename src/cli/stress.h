@@ -1,4 +1,4 @@
-/* What stress.c runs and stress_show.c prints. `user` is the command's cli_args_t. */
+/* Output of lockstep stress. `user` is the command's cli_args_t. */
 #ifndef LS_CLI_STRESS_H
 #define LS_CLI_STRESS_H
 

@@ -1,9 +1,9 @@
-/* What lockstep stress shows on a terminal: what it begins with, its rounds, its verdicts. */
+/* Prints the devices, rounds and verdicts of lockstep stress. */
 #include "cli/stress.h"
 
 #include <math.h>
 
-/* What all ranks say alike is told once, until here. */
+/* Until here a message that all ranks have is printed once. */
 void cli_stress_begin(void *user, ls_comm_t *control, const ls_stress_device_t *device, int count) {
   const cli_args_t *args = user;
   ls_world_t world = {.comm = control};

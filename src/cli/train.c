@@ -91,7 +91,7 @@ static void print_best(const ls_train_report_t *r, int64_t last_step) {
             r->saves > 0 ? "eval, predict and export take it with --best" : "not saved");
 }
 
-/* What the run has reached comes first, what it was made of last or with --verbose. */
+/* Prints results first; details last, or only with --verbose. */
 static void print_table(const ls_train_report_t *r, double predicted_us, const ls_plan_spent_t *memory,
                         bool verbose) {
   char first[32], last[32];

@@ -34,16 +34,10 @@
 TEXT(csv_empty, "")
 TEXT(csv_header_only, "a,b,y\n")
 TEXT(csv_short_row, "a,b,y\n1,2,3\n4,5\n7,8,9\n")
-TEXT(csv_long_row, "a,b,y\n1,2,3\n4,5,6,7\n")
 TEXT(csv_text, "a,b,y\n1,2,3\n4,five,6\n")
 TEXT(csv_nan, "a,b,y\n1,2,3\n4,nan,6\n")
 TEXT(csv_inf, "a,b,y\n1,-inf,3\n")
-TEXT(csv_large, "a,b,y\n1,2,3\n1e39,2,3\n")
-TEXT(csv_empty_cell, "a,b,y\n1,2,3\n4,,6\n")
-TEXT(csv_quote, "a,b,y\n1,2,3\n4,\"5,6\n7,8,9\n")
-TEXT(csv_after_quote, "a,b,y\n1,\"2\"x,3\n")
 TEXT(csv_no_target, "a,b,price\n1,2,3\n")
-TEXT(csv_twice, "a,a,y\n1,2,3\n")
 TEXT(csv_wide, "a,b,c,y\n1,2,3,4\n1,2,3,4\n")
 TEXT(csv_one_row, "a,b,y\n1,2,3\n")
 TEXT(csv_good, GOOD)
@@ -87,7 +81,6 @@ FILES(csv_pipe, mkfifo("d.csv", 0666))
 FILES(gzip_cut, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 12, ""))
 FILES(gzip_trailing, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 0, "garbage"))
 FILES(gzip_damaged, put_gzip("d.csv.gz", GOOD, strlen(GOOD), 0, ""); flip_byte("d.csv.gz", -6))
-FILES(gzip_header_only, put("d.csv.gz", "\x1f\x8b", 2))
 
 static void gzip_bomb(void) {
   size_t size = (size_t)100 << 20;
@@ -105,11 +98,8 @@ static void idx_targets(const char *labels) {
   memcpy(bytes + 8, labels, 4);
   put("y.idx", bytes, sizeof bytes);
 }
-FILES(idx_long, put_idx("x.idx", 2, four_by_two, 7); idx_targets("\0\1\2\0"))
-FILES(idx_short, put_idx("x.idx", 2, four_by_two, 9); idx_targets("\0\1\2\0"))
 FILES(idx_huge, put_idx("x.idx", 3, huge, 8); idx_targets("\0\1\2\0"))
 FILES(idx_none, put_idx("x.idx", 2, none_by_two, 0); idx_targets("\0\1\2\0"))
-FILES(idx_header_cut, put("x.idx", "\0\0\x08\x03\0\0", 6); idx_targets("\0\1\2\0"))
 FILES(idx_magic, put_text("x.idx", "P5 2 4 255 12345678"); idx_targets("\0\1\2\0"))
 FILES(idx_type, put("x.idx", "\0\0\x0a\x01\0\0\0\1\0", 9); idx_targets("\0\1\2\0"))
 FILES(idx_label, put_idx("x.idx", 2, four_by_two, 8); idx_targets("\0\1\3\0"))
@@ -124,13 +114,10 @@ static void npy_features(const char *header, size_t bytes) {
   put_npy("y.npy", HEADER("<f4", "False", "(4, 1)"), zeros, 16);
 }
 FILES(npy_good, npy_features(HEADER("<f4", "False", "(4, 2)"), 32))
-FILES(npy_object, npy_features(HEADER("|O", "False", "(4, 2)"), 32))
 FILES(npy_fortran, npy_features(HEADER("<f4", "True", "(4, 2)"), 32))
 FILES(npy_text, npy_features(HEADER("<U8", "False", "(4, 2)"), 32))
 FILES(npy_complex, npy_features(HEADER("<c8", "False", "(2, 2)"), 32))
 FILES(npy_cut, npy_features(HEADER("<f4", "False", "(4, 2)"), 31))
-FILES(npy_trailing, npy_features(HEADER("<f4", "False", "(4, 2)"), 33))
-FILES(npy_scalar, npy_features(HEADER("<f4", "False", "()"), 4))
 FILES(npy_overflow, npy_features(HEADER("<f4", "False", "(4611686018427387904, 4)"), 32))
 FILES(npy_no_shape, npy_features("{'descr': '<f4', 'fortran_order': False}", 32))
 FILES(npy_code, npy_features("{'descr': __import__('os'), 'fortran_order': False, 'shape': (4, 2)}", 32))
@@ -363,10 +350,6 @@ const row_t rows_data[] = {
      .files = csv_good,
      .expect = {"d.csv has 3 features, and with data.window: 2",
                 "set model.context to 2 and model.features to 3, or"}},
-    {"a stride without a window", CONFIG, .config = CSV_WITH("stride: 2"), .files = csv_good,
-     .expect = {"data.stride goes with data.window"}},
-    {"a horizon without a window", CONFIG, .config = CSV_WITH("horizon: 5"), .files = csv_good,
-     .expect = {"data.horizon goes with data.window"}},
     {"a column of one value", OK, .config = CSV, .files = csv_constant_column,
      .expect = {"warning: d.csv: 1 column has the same value in every sample, and teaches nothing: `b`"}},
     {"samples of one class", OK, .config = CLASSES "data: {kind: csv, path: d.csv, target: [y]}\n",
@@ -380,8 +363,6 @@ const row_t rows_data[] = {
     {"the five best of three classes", OK, "check c.yaml --set train.metrics=[top5]",
      CLASSES "data: {kind: csv, path: d.csv, target: [y]}\n", csv_one_class,
      .expect = {"warning: train.metrics: top5 of 3 classes is always 100 %"}},
-    {"missing values that nothing measures", CONFIG, .config = CSV_WITH("missing: mean"), .files = csv_good,
-     .expect = {"data.missing: mean needs data.normalize: true"}},
     {"a label that only validation has", DATA, .config = KINDS, .files = csv_labels,
      .expect = {"v.csv:3:3: column 'y': label 'pine' is none of the 2 that the model was trained on"}},
     {"text without a file", CONFIG, .config = REAL "data: {kind: text}\n",
@@ -475,18 +456,9 @@ const row_t rows_data[] = {
     {"csv is a pipe", IO, .config = CSV, .files = csv_pipe, .expect = {"d.csv"}},
     {"csv empty", DATA, .config = CSV, .files = csv_empty, .expect = {"d.csv", "empty"}},
     {"csv with a header only", DATA, .config = CSV, .files = csv_header_only, .expect = {"d.csv", "no rows"}},
-    {"csv short row", DATA, .config = CSV, .files = csv_short_row,
-     .expect = {"d.csv:3:", "2 of the header's 3"}},
-    {"csv long row", DATA, .config = CSV, .files = csv_long_row, .expect = {"d.csv:3:", "more cells"}},
     {"csv text", DATA, .config = CSV, .files = csv_text, .expect = {"d.csv:3:3", "column 'b'", "'five'"}},
     {"csv nan", DATA, .config = CSV, .files = csv_nan, .expect = {"d.csv:3:3", "'nan'", "finite"}},
     {"csv infinity", DATA, .config = CSV, .files = csv_inf, .expect = {"d.csv:2:3", "'-inf'"}},
-    {"csv too large a number", DATA, .config = CSV, .files = csv_large, .expect = {"d.csv:3:1", "too large"}},
-    {"csv empty cell", DATA, .config = CSV, .files = csv_empty_cell, .expect = {"d.csv:3:3", "empty cell"}},
-    {"csv quote not closed", DATA, .config = CSV, .files = csv_quote,
-     .expect = {"d.csv:3:3", "never closed"}},
-    {"csv text after a quote", DATA, .config = CSV, .files = csv_after_quote,
-     .expect = {"d.csv:2:3", "closing quote"}},
     {"csv without the target", DATA, "check c.yaml --set data.target=prize", CSV, csv_no_target,
      .expect = {"d.csv:1:", "no column 'prize'", "did you mean 'price'"}},
     {"images without class folders", DATA, .config = IMAGES, .files = images_no_class,
@@ -730,15 +702,11 @@ const row_t rows_data[] = {
     {"an archive that stays where it is", DATA,
      "check c.yaml --set data.mapped=true --set data.features=d.npz", NPZ, npz_good,
      .expect = {"d.npz: arrays of an archive cannot stay in it"}},
-    {"an array that stays in its file, normalised", CONFIG,
-     "check c.yaml --set data.mapped=true --set data.normalize=true", NPY, npy_good,
-     .expect = {"data.mapped: true does not go with data.normalize"}},
     {"an array that stays in its file and on the device", CONFIG,
      "check c.yaml --set data.mapped=true --set data.resident=true", NPY, npy_good,
      .expect = {"data.resident: true does not go with data.mapped: true"}},
     {"a table that stays in its file", CONFIG, "check c.yaml --set data.mapped=true", CSV, csv_good,
      .expect = {"data.mapped does not go with data.kind: csv"}},
-    {"csv column twice", DATA, .config = CSV, .files = csv_twice, .expect = {"d.csv:1:3", "both named 'a'"}},
     {"csv too wide for the model", DATA, .config = CSV, .files = csv_wide,
      .expect = {"d.csv", "3 features", "input is 2"}},
     {"csv is binary", DATA, .config = CSV, .files = csv_binary, .expect = {"d.csv"}},
@@ -758,15 +726,8 @@ const row_t rows_data[] = {
     {"gzip with garbage behind it", DATA, .config = CSV_GZ, .files = gzip_trailing,
      .expect = {"d.csv.gz", "7 bytes follow"}},
     {"gzip damaged", DATA, .config = CSV_GZ, .files = gzip_damaged, .expect = {"d.csv.gz", "damaged"}},
-    {"gzip of two bytes", DATA, .config = CSV_GZ, .files = gzip_header_only,
-     .expect = {"d.csv.gz", "truncated"}},
-
-    {"idx promises more", DATA, .config = IDX, .files = idx_long,
-     .expect = {"x.idx", "promises 8 bytes", "has 7"}},
-    {"idx promises less", DATA, .config = IDX, .files = idx_short, .expect = {"x.idx", "1 bytes follow"}},
     {"idx sizes overflow", DATA, .config = IDX, .files = idx_huge, .expect = {"x.idx"}},
     {"idx without samples", DATA, .config = IDX, .files = idx_none, .expect = {"x.idx", "no samples"}},
-    {"idx header cut", DATA, .config = IDX, .files = idx_header_cut, .expect = {"x.idx", "truncated"}},
     {"idx empty", DATA, .config = IDX, .files = idx_empty, .expect = {"x.idx"}},
     {"idx wrong magic", DATA, .config = IDX, .files = idx_magic, .expect = {"x.idx", "not an IDX file"}},
     {"idx unknown type", DATA, .config = IDX, .files = idx_type, .expect = {"x.idx", "offset 2", "0x0a"}},
@@ -775,15 +736,11 @@ const row_t rows_data[] = {
     {"idx counts differ", DATA, .config = IDX, .files = idx_counts, .expect = {"x.idx has 4", "y.idx has 5"}},
     {"idx targets missing", IO, .config = IDX, .files = idx_no_targets, .expect = {"y.idx", "No such file"}},
 
-    {"npy objects", DATA, .config = NPY, .files = npy_object, .expect = {"x.npy", "Python objects"}},
     {"npy column by column", OK, .config = NPY, .files = npy_fortran},
     {"npy text", DATA, .config = NPY, .files = npy_text, .expect = {"x.npy", "<U8"}},
     {"npy complex", DATA, .config = NPY, .files = npy_complex, .expect = {"x.npy", "<c8"}},
     {"npy cut short", DATA, .config = NPY, .files = npy_cut,
      .expect = {"x.npy", "promises 32 bytes", "has 31"}},
-    {"npy with garbage behind it", DATA, .config = NPY, .files = npy_trailing,
-     .expect = {"x.npy", "1 bytes follow"}},
-    {"npy of one number", DATA, .config = NPY, .files = npy_scalar, .expect = {"x.npy", "no dimensions"}},
     {"npy sizes overflow", DATA, .config = NPY, .files = npy_overflow, .expect = {"x.npy"}},
     {"npy without a shape", DATA, .config = NPY, .files = npy_no_shape, .expect = {"x.npy", "shape"}},
     {"npy header with code", DATA, .config = NPY, .files = npy_code, .expect = {"x.npy", "offset"}},

@@ -92,7 +92,7 @@ static void without_outliers(FILE *to, const cases_t *c) {
   }
 }
 
-/* What the figures leave open. */
+/* Says what a reader cannot see in the figures. */
 static void remark(FILE *to, const cases_t *c, ls_bench_verdict_t verdict) {
   double fewest = INFINITY;
   for (int i = 0; i < c->count; i++)

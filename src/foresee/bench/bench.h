@@ -1,15 +1,16 @@
-/* Benchmarks: one repetition is a fresh training run whose warm-up steps are left out; a variant is measured
- * by many of them, interleaved with those of the other variants; a document (JSON) holds raw values and what
- * follows from them. Tables, reports and comparisons read nothing but the document.
+/* Benchmarks. A repetition is a fresh training run without its warm-up steps. Many repetitions measure a variant,
+ * interleaved with those of the other variants. A document (JSON) holds the raw values and all that follows from them;
+ * tables, reports and comparisons read nothing else.
  *
  *   once.c      repetitions of one variant in this process          -> measurement (JSON)
  *   document.c  measurements of all variants                        -> document
  *   compare.c   two series of step times                            -> difference, tests, verdict
  *   validate.c  two measurements with curves and parameters         -> do they train the same network?
- *   plan.c      predictions of a plan beside the variants
+ *   plan.c      a plan's predictions in the variants that they mean
  *   peak.c      the share of the machine's peak rate that a variant reaches
  *   timeline.c  when each lane did what
- *   answers.c   what the document says, in sentences; text.c: numbers as people read them
+ *   answers.c   the document's answers, in sentences
+ *   driver.h    the sweep: variants, processes, order; publish.h: plans, studies, files
  * Reports and the study are made from the document by tools/report.
  *
  * Measurement: global_batch, ranks, strategy, precision, backend, device, threads_per_rank, params,
@@ -70,7 +71,7 @@ const char *ls_bench_word(const json_t *object, const char *path); /* "" when ab
 const json_t *ls_bench_variant(const json_t *document, const char *name);
 /* Without flagged values: copies those whose flag is not set to the front; returns how many. */
 int64_t ls_bench_keep(double *values, int64_t count, const bool *flags);
-/* Of a series: low and high are the t interval of its mean. */
+/* Summary of a series. low and high: the t interval of its mean. */
 typedef struct {
   int64_t count;
   double mean, median, sd, low, high, bootstrap_low, bootstrap_high, min, max;
@@ -90,7 +91,7 @@ typedef struct {
   int64_t skipped_steps, gpu_limit; /* the bits that mean a limit */
   ls_gpu_sampler_report_t gpu;
 } ls_bench_repetition_t;
-/* Of a double[LS_PHASE_STEP_COUNT]: in documents only the exposed part of the communication is one, "exposed_comm". */
+/* Rows of a double[LS_PHASE_STEP_COUNT]. Documents show only the exposed part of communication, "exposed_comm". */
 extern const ls_record_t ls_bench_parts_record;
 json_t *ls_bench_repetition_json(const ls_bench_repetition_t *repetition);
 /* Those of a variant of a document, or of a measurement; LS_ERR_DATA when one has no mean step time. Owned by the
@@ -117,9 +118,9 @@ typedef struct {
 void ls_bench_compare(const double *a, int64_t na, const double *b, int64_t nb, double margin_percent,
                       ls_bench_comparison_t *comparison);
 const char *ls_bench_verdict_word(ls_bench_verdict_t verdict); /* "faster" */
-/* Of a variant's speed-up, as reports show it: the wider of the bootstrap's interval, too narrow for few
- * repetitions, and what Welch's interval of the difference means for the ratio, which agrees with the
- * verdict. *high may be infinite; NANs below two repetitions. */
+/* The interval of a variant's speed-up in reports: the wider one of two. The bootstrap's is too narrow for few repetitions;
+ * the other is Welch's interval of the difference as a ratio, which agrees with the verdict. *high may be infinite. NANs
+ * below two repetitions. */
 void ls_bench_speedup_interval(const json_t *variant, double *low, double *high);
 ls_text_t
 ls_bench_speedup_text(const json_t *variant); /* "1.41x (1.28 to 1.56)"; "" where nothing is compared */

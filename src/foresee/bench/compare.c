@@ -83,7 +83,7 @@ ls_status_t ls_bench_document_series(ls_ctx_t *ctx, const json_t *document, cons
 
 enum { DOCUMENT_BYTES_MAX = 256 << 20 };
 
-/* What a document may lack but must not hold as anything else; numbers and texts may be null: unknown. */
+/* Members that a document may lack, and their types. A number or text may be null: unknown. */
 static const struct {
   const char *path, *expected;
   int type; /* a json_type; JSON_REAL: any number */

@@ -1,5 +1,5 @@
-/* From measurements to a document: every variant described (document_variant.c) and put beside its reference
- * (document_scaling.c), the control, and whether the run is void. */
+/* Makes a document of measurements: describes every variant (document_variant.c), compares it with its reference
+ * (document_scaling.c), adds the control, and decides whether the run is void. */
 #include "bench/document.h"
 
 #include <math.h>

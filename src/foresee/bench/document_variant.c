@@ -12,7 +12,7 @@ typedef struct {
   double mean, median, low, high;
 } rate_t;
 
-/* What follows from a variant's repetitions. */
+/* The figures that follow from a variant's repetitions. */
 typedef struct {
   ls_bench_summary_t time, kept; /* step times; without the flagged ones */
   int outlier_count, *outlier;
@@ -57,7 +57,7 @@ static const ls_field_t rows[] = {
 };
 static const ls_record_t record = LS_RECORD(rows);
 
-/* Of a value that needs no interval; NAN when a repetition lacks it. */
+/* The mean of a value that needs no interval; NAN when a repetition lacks it. */
 static double mean_of(const ls_bench_repetition_t *r, int64_t count, size_t offset) {
   double sum = 0;
   for (int64_t i = 0; i < count; i++)
@@ -66,9 +66,8 @@ static double mean_of(const ls_bench_repetition_t *r, int64_t count, size_t offs
 }
 #define MEAN(field) mean_of(r, count, offsetof(ls_bench_repetition_t, field))
 
-/* Where a step's time went: from the measured steps themselves, or, where they are captured and hide it, from
- * the traced repetition. What lies between the tasks' parts and the whole step (the host, waiting for a
- * launch) is rest, so that parts add up to their step. */
+/* The parts of a step's time. The measured steps tell them; captured steps hide them, then the traced repetition does. Time
+ * between the tasks' parts and the whole step (the host, waiting for a launch) is rest, so that parts add up to a step. */
 static void describe_parts(json_t *variant, const ls_bench_repetition_t *r, int64_t count, described_t *d) {
   static const char *const of_tasks[] = {"collectives", "timeline"};
   const json_t *traced = json_object_get(variant, "traced"),
@@ -103,8 +102,8 @@ static void describe_parts(json_t *variant, const ls_bench_repetition_t *r, int6
   d->parts_total_us = total_us;
 }
 
-/* What NVML said over all repetitions: means and the largest memory; energy only of enough time, because the
- * driver's counter moves in steps. */
+/* NVML's figures over all repetitions: means, and the largest memory. Energy needs enough time, because the driver's counter
+ * moves in steps. */
 static void describe_gpu(const ls_bench_build_t *b, const ls_bench_repetition_t *r, int64_t count,
                          described_t *d) {
   double energy_j = 0, busy = 0, steps = (double)count * (double)b->method->steps;

@@ -62,7 +62,7 @@ typedef struct {
   const char *(*stop_name)(int signal_number);
   void (*say)(const char *line); /* progress for people; NULL: nobody reads it */
 
-  /* What the driver finds. The caller releases it with ls_bench_sweep_release. */
+  /* The driver's findings. The caller releases them with ls_bench_sweep_release. */
   bool host;      /* the backend computes on this machine's cores; known with --peer or a study */
   int devices;    /* of the backend here; 0 = not asked */
   ls_bench_variant_t *variant;

@@ -8,7 +8,7 @@
 
 enum { TRACED_STEPS_MAX = 30 }; /* every task of a traced step is put on the device by itself: slow */
 
-/* What the progress hook gathers; rank 0 only. */
+/* The figures that the progress hook gathers, on rank 0 only. */
 typedef struct {
   ls_ctx_t *ctx;
   ls_trainer_t *trainer;
@@ -120,9 +120,8 @@ static json_t *collectives_json(const gather_t *g) {
   return list;
 }
 
-/* What a rank takes of its device, as plan and train count it: the training step, what else lockstep
- * allocates, and what libraries take beside that, which only a measurement shows. Samples and exchange of
- * ranks on a device of their own are in the host's memory. */
+/* The memory of a rank's device, as plan and train count it: the training step, lockstep's other allocations, and libraries,
+ * which only a measurement shows. Ranks with a device of their own keep samples and exchange in the host's memory. */
 static json_t *bytes_json(const ls_program_t *p, const ls_train_memory_t *m, bool host) {
   ls_fit_t fit;
   ls_program_fit(p, &fit);
@@ -149,7 +148,7 @@ static json_t *bytes_json(const ls_program_t *p, const ls_train_memory_t *m, boo
   return j;
 }
 
-/* What a thread spends on a sample. */
+/* A thread's time for a sample. */
 static json_t *input_json(const ls_input_times_t *t) {
   const struct {
     const char *name;
@@ -188,8 +187,8 @@ static json_t *header_json(const gather_t *g, const ls_config_t *config, const l
                    "params", (json_int_t)r->params, "bytes_per_device",
                    bytes_json(p, &r->memory, ls_trainer_engine(g->trainer)->backend->host_memory),
                    "flops_per_step", (json_int_t)(flops / p->period), "input",
-                   input_json(ls_trainer_input(g->trainer)), "collectives", collectives_json(g),
-                   "timeline", ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
+                   input_json(ls_trainer_input(g->trainer)), "collectives", collectives_json(g), "timeline",
+                   ls_bench_timeline(program(g), g->task_sum, g->task_steps), "repetitions");
 }
 
 /* Final loss: on the validation part when there is one, else the mean of the last training losses. */
@@ -206,7 +205,7 @@ static ls_status_t add_curves(gather_t *g, const ls_train_report_t *report, json
                        (size_t)ls_trainer_engine(g->trainer)->table->layout->total * sizeof *param);
 }
 
-/* What a traced repetition is for. */
+/* The figures that only a traced repetition has. */
 static json_t *traced_json(gather_t *g) {
   double parts_us[LS_PHASE_STEP_COUNT];
   mean_parts(g, parts_us);

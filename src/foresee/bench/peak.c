@@ -1,5 +1,5 @@
-/* How much of what the machine can do a variant uses: the rate of its arithmetic over the fastest matrix
- * product that the profile knows of its device. */
+/* A variant's share of its machine's peak: the rate of its arithmetic over that of the fastest matrix product that the
+ * profile has for its device. */
 #include "bench/bench.h"
 #include "graph/ops/ops.h"
 

@@ -1,5 +1,4 @@
-/* Predictions beside measurements: a plan's candidates (lockstep plan --json) put into the variants that they
- * mean. */
+/* Puts the predictions of a plan's candidates (lockstep plan --json) into the variants that they mean. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -35,7 +34,7 @@ static const ls_field_t rows[] = {
 };
 static const ls_record_t record = LS_RECORD(rows);
 
-/* What `cell` says already stays where `json` does not say it. False: it is no such document. */
+/* Keeps a value of `cell` that `json` does not have. False: `json` is no such document. */
 static bool read_cell(const json_t *json, cell_t *cell) {
   return ls_record_read(&(ls_field_source_t){.name = "a plan", .status = LS_ERR_DATA}, &record, json, cell) ==
          LS_OK;

@@ -1,4 +1,4 @@
-/* What becomes of a benchmark's document: predictions of plans, the study's conclusions, files. */
+/* Adds plans and the study's conclusions to a document and writes its files. */
 #include "bench/publish.h"
 
 #include "base/shipped.h"

@@ -1,4 +1,4 @@
-/* What becomes of a benchmark's document: predictions of plans beside it, the study's conclusions, files. */
+/* Publishing a benchmark's document: predictions of plans, the study's conclusions, files. */
 #ifndef LS_BENCH_PUBLISH_H
 #define LS_BENCH_PUBLISH_H
 

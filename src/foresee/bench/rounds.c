@@ -189,7 +189,7 @@ static ls_status_t train_once(ls_bench_sweep_t *b, const ls_bench_variant_t *v, 
   return status;
 }
 
-/* Of the document: at most this many steps of a curve. */
+/* A longer curve does not go into the document. */
 enum { CURVE_POINTS_MAX = 2000 };
 static void keep_curves(ls_bench_sweep_t *b, int at, const json_t *measurement) {
   const json_t *curves = json_object_get(measurement, "curves");

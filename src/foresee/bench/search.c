@@ -147,8 +147,8 @@ static ls_status_t plan(search_t *s, network_t *n) {
 
 /* ---- one batch ---- */
 
-/* As many steps as a process has time for, if the user has not said how many. Returns about how long the variants of one
- * rank and of several take, in seconds. */
+/* Chooses the number of steps that a process has time for, unless the user did. Returns about how many seconds the variants
+ * of one rank and of several take. */
 static double count_steps(const search_t *s, const network_t *n, int64_t batch, ls_bench_child_t *child) {
   enum {
     PARTS = 8,

@@ -9,7 +9,7 @@
 #define CORRELATION_LIMIT 0.95
 #define WEIGHT_LIMIT      1e-4
 
-/* Of the gradient norms of equally many steps; NAN when the curves do not fit. */
+/* Correlation of the gradient norms of equally many steps; NAN when the curves do not fit. */
 static double curve_correlation(const json_t *one, const json_t *several) {
   const json_t *a = json_object_get(json_object_get(one, "curves"), "grad_norm");
   const json_t *b = json_object_get(json_object_get(several, "curves"), "grad_norm");

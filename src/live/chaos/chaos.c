@@ -8,7 +8,7 @@
 
 /* ---- which faults ---- */
 
-/* What the run lacks for this fault to happen to it; NULL: nothing. */
+/* Names the thing that the run lacks for this fault to happen to it; NULL: nothing. */
 static const char *lacks(const ls_inject_kind_t *kind, const ls_parallel_config_t *parallel) {
   const ls_hosts_config_t *hosts = &parallel->hosts;
   const bool launcher = kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER;

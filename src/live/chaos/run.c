@@ -1,4 +1,4 @@
-/* One run: train as a child, supervised, with a fault planted in its environment; and what it left behind. */
+/* One run: trains in a supervised child with a fault planted in its environment, then reads the reports. */
 #include "chaos/parts.h"
 
 #include "base/child.h"
@@ -15,8 +15,8 @@ static int64_t save_steps(const chaos_t *c) {
   return c->steps / SAVES > 0 ? c->steps / SAVES : 1;
 }
 
-/* The configuration with its files in `dir`, as a file beside it. Saves and comparisons of replicas come often enough for
- * every fault to fall between them. */
+/* Writes the configuration of a run in `dir` to DIR.config.json. Saves and comparisons of replicas come often enough for every
+ * fault to fall between them. */
 static ls_status_t write_config(const chaos_t *c, const char *dir, char **path) {
   ls_arena_t arena;
   ls_config_t own = *c->config;

@@ -1,5 +1,5 @@
-/* Alerts with hysteresis: a rule is raised when its condition has held for a while, and cleared when the opposite one
- * has. A value that is not known changes nothing. */
+/* Alerts with hysteresis: a rule is raised when its condition has been true for a while, and cleared when the opposite
+ * condition has. An unknown value changes nothing. */
 #ifndef LS_MONITOR_ALERT_H
 #define LS_MONITOR_ALERT_H
 
@@ -33,9 +33,8 @@ typedef struct {
   const ls_alert_rule_t *rule;
   ls_condition_t raise, clear; /* clear.metric NULL: that `raise` does not hold */
   bool raised;
-  double
-      since; /* t of the record since which the condition that would change it has held; NaN = it does not */
-  double value;     /* when it changed last */
+  double since; /* t of the record since which the condition that would change it is true; NaN = it is not */
+  double value; /* when it changed last */
   double raised_at; /* t of the record that raised it */
 } ls_alert_t;
 /* Conditions that ls_condition_read has refused never hold. */

@@ -1,5 +1,5 @@
-/* Where notices go: programs (the rule's own, curl, sendmail) that read them from stdin, and a file. Programs, because
- * they bring what a library would: encryption, proxies, the host's mail. */
+/* Sends notices to programs (the rule's own, curl, sendmail), which read them from stdin, and to a file. Programs bring
+ * encryption, proxies and the host's mail, so no library is needed. */
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/json.h"

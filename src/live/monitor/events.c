@@ -12,7 +12,7 @@
 
 static const char name_begin[] = "events", name_end[] = ".jsonl";
 
-/* A whole number above 0 at the begin of *text, which moves behind it. */
+/* Reads a whole number above 0 at the beginning of *text, and moves *text past it. */
 static bool take_number(const char **text, int64_t most, int64_t *number) {
   char *end;
   if (**text < '1' || **text > '9') return false;
@@ -88,7 +88,7 @@ void ls_events_begin_with(ls_events_t *e, char *line) {
   e->first = line;
 }
 
-/* Where it fails, the log goes on in the file that is open, and the next try is as many bytes away. */
+/* If it fails the log goes on in the open file, and the next try comes after as many bytes again. */
 static bool begin_next(ls_events_t *e) {
   char path[PATH_MAX], numbered[PATH_MAX];
   ls_events_path(e->dir, e->rank, 0, path);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What curves are drawn of. Evaluations are points of their own. */
+/* Columns of the curves. Evaluations are separate points. */
 static const char *const columns[] = {"step",         "loss_mean",       "grad_norm",         "lr",
                                       "step_time_us", "samples_per_s",   "input_us",          "forward_us",
                                       "backward_us",  "exposed_comm_us", "optimizer_us",      "rest_us",
@@ -139,7 +139,7 @@ static void thin(rank_t *r) {
   r->count = kept;
 }
 
-/* Of very many every second older one goes. */
+/* Adds an evaluation. If there are too many, every second older one is dropped. */
 static void add_evaluation(ls_history_t *h, json_t *line) {
   int kept = 0;
   for (int i = 0; h->evaluations == EVALUATIONS_MAX && i < EVALUATIONS_MAX; i++)
@@ -297,7 +297,7 @@ static void put_kept(FILE *to, const ls_history_t *h, int64_t since) {
   fputs("]", to);
 }
 
-/* Of this history; -1: not. */
+/* The number in an id of this history; -1: another history's. */
 static int64_t number_of(const ls_history_t *h, const char *id) {
   const size_t len = strlen(h->instance);
   char *end;
@@ -356,7 +356,7 @@ char *ls_history_news(ls_history_t *h, char id[LS_HISTORY_ID_BYTES], int limit_m
 
 /* ---- curves ---- */
 
-/* The first row at or behind t. */
+/* The first row at or after t. */
 static int64_t row_at(const rank_t *r, double t) {
   int64_t low = 0, high = r->count;
   while (low < high) {

@@ -12,16 +12,17 @@ typedef struct ls_history ls_history_t;
 
 ls_status_t ls_history_create(ls_ctx_t *ctx, ls_history_t **history);
 void ls_history_destroy(ls_history_t *history); /* NULL: nothing. Nobody asks any more */
-/* A line of a rank's event log. A run that begins anew (a line "start" that resumes nothing) forgets the earlier one. */
+/* Takes a line of a rank's event log. A run that starts from the beginning (a line "start" that resumes nothing) replaces the
+ * earlier one. */
 void ls_history_take(ls_history_t *history, int rank, const json_t *line);
-/* What is so at this moment, such as the state of the run; takes the reference. Tells those who wait. */
+/* Sets the present state, such as that of the run, and wakes the readers. Takes the reference. */
 void ls_history_now(ls_history_t *history, json_t *now);
 /* Those who wait, and who ask from now on, get no more news. */
 void ls_history_end(ls_history_t *history);
 
-/* What is new since the message with this id, as JSON, and its id: waits for it at most limit_ms, then gives "". An id
- * that is not of this history, or lies too far back, gives all that is new without curves, marked "fresh". NULL: there
- * is no more, or memory is short. Released with free. */
+/* The news since the message with this id, as JSON, and their id. Waits for news at most limit_ms, then returns "". An id of
+ * another history, or one that is too old, gives all news without curves, marked "fresh". NULL: the history has ended, or
+ * memory is short. Released with free. */
 enum { LS_HISTORY_ID_BYTES = 64 };
 char *ls_history_news(ls_history_t *history, char id[LS_HISTORY_ID_BYTES], int limit_ms);
 

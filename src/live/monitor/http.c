@@ -14,7 +14,7 @@
 
 const bool ls_http_here = true;
 
-/* Beside strangers and trusted ones there is room for connections that are being dropped. */
+/* Limits of connections. There is extra room for connections that are being dropped. */
 enum { STRANGERS_MAX = 32, TRUSTED_MAX = 32, GUESTS_MAX = 192, STRANGER_S = 2, TRUSTED_S = 10 };
 
 typedef struct {
@@ -30,7 +30,7 @@ struct ls_http {
   int64_t arrived;
 };
 
-/* Who has waited longest goes, where there are too many. Their number is that of strangers who are not on their way out. */
+/* Drops the stranger that has waited longest if there are too many. Strangers that are being dropped do not count. */
 static void drop_oldest(ls_http_t *h) {
   guest_t *oldest = NULL;
   int strangers = 0;

@@ -1,4 +1,4 @@
-/* What servers of this module share, by libmicrohttpd. Inside monitor, in builds that have it. */
+/* Shared by the servers of this room, in builds that have libmicrohttpd. */
 #ifndef LS_MONITOR_HTTP_H
 #define LS_MONITOR_HTTP_H
 

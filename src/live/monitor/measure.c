@@ -129,7 +129,7 @@ static double memory_used_ratio(void) {
   return 1 - available / total;
 }
 
-/* As df counts: what only root may use is not free. */
+/* Counts as df does: space that only root may use is not free. */
 static double disk_used_ratio(const char *dir) {
   struct statvfs disk;
   if (statvfs(dir, &disk) != 0 || disk.f_blocks == 0) return NAN;
@@ -171,7 +171,7 @@ static void take_processor(ls_measure_t *m, int64_t now_ns, ls_monitor_sample_t 
   m->processor = now;
 }
 
-/* What explains this rank's speed, for rank 0, and its end, for the supervisor. */
+/* Writes the explanation of this rank's speed, for rank 0, and of its end, for the supervisor. */
 static void show_speed(const ls_measure_t *m, const ls_monitor_sample_t *s) {
   if (!m->run.page) return;
   ls_page_speed_t *speed = ls_page_speed(m->run.page, m->run.rank);

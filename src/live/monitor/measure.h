@@ -1,4 +1,4 @@
-/* What a rank measures of itself: the numbers that its loop shows, the host, its GPU. */
+/* A rank's measurements: the numbers that its loop shows, its host, its GPU. */
 #ifndef LS_MONITOR_MEASURE_H
 #define LS_MONITOR_MEASURE_H
 

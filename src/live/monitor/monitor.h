@@ -21,7 +21,7 @@ typedef struct {
   const char *dir; /* NULL: nothing is watched */
   double every_s;
   int64_t events_bytes, events_files; /* of the event log: size of a file (0: any), and how many stay */
-  ls_strings_t sinks;                 /* beside the event log: names of ls_sinks */
+  ls_strings_t sinks;                 /* names of ls_sinks; the event log is always written */
   int64_t http_port;                  /* 0 = none; rank R listens on http_port + R */
   const char *http_address;
   int alert_count;
@@ -37,7 +37,7 @@ bool ls_monitor_is_address(const char *text);
 /* New reference; NULL when memory is short. */
 json_t *ls_monitor_json(const ls_monitor_config_t *config);
 
-/* What does not change while a run goes on. Texts are borrowed for the call. */
+/* Facts that stay the same during a run. Texts are borrowed for the call. */
 typedef struct {
   int rank, ranks, local_rank;
   int64_t first_step, total_steps, batch;

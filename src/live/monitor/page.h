@@ -1,6 +1,6 @@
-/* Where every rank of a run is: a mapped file, `ranks.page` in the run's monitor directory, with one line of 64 bytes
- * per rank. Each rank writes its own line with relaxed stores; a supervisor or a terminal reads all of them whenever it
- * likes and is never noticed. Each number of a line is whole, but they may be of different moments.
+/* The place of every rank of a run: a mapped file, `ranks.page` in the run's monitor directory, with one line of 64 bytes
+ * per rank. Each rank writes its own line with relaxed stores; a supervisor or a terminal may read all lines at any time
+ * without disturbing the run. Each number of a line is whole, but two numbers may be of different moments.
  *
  * Times are of CLOCK_MONOTONIC of the ranks' host. */
 #ifndef LS_MONITOR_PAGE_H
@@ -12,7 +12,7 @@
 
 #define LS_PAGE_NAME "ranks.page"
 
-/* What a rank does. */
+/* The phase of a rank. */
 typedef enum {
   LS_PAGE_NONE,       /* it has not begun: the process starts, or there is none */
   LS_PAGE_START,      /* opens device, data and checkpoint */
@@ -38,8 +38,8 @@ typedef struct {
 } ls_page_line_t;
 _Static_assert(sizeof(ls_page_line_t) == 64, "a line is one cache line, as a mapping begins with one");
 
-/* How fast a rank is: behind the lines, one for each rank. Times of its newest steps are written by its loop, the rest
- * by the thread that watches it, once per record. */
+/* The speed of a rank; these follow the lines, one for each rank. The rank's loop writes the times of its newest steps, the
+ * thread that watches it writes the rest, once per record. */
 enum { LS_PAGE_STEPS = 64, LS_LIMIT_HEAT = 1, LS_LIMIT_POWER = 2, LS_LIMIT_BROKEN = 4 };
 typedef struct {
   _Atomic int64_t
@@ -63,7 +63,7 @@ ls_status_t ls_page_open(ls_ctx_t *ctx, const char *dir, int ranks, ls_page_t **
 ls_status_t ls_page_read(ls_ctx_t *ctx, const char *dir, ls_page_t **page);
 void ls_page_close(ls_page_t *page); /* NULL is allowed */
 int ls_page_ranks(const ls_page_t *page);
-/* Of a page that is open to write. */
+/* The line of a rank, of a page that is open for writing. */
 ls_page_line_t *ls_page_line(ls_page_t *page, int rank);
 ls_page_speed_t *ls_page_speed(ls_page_t *page, int rank);
 

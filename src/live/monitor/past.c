@@ -15,7 +15,7 @@ typedef struct {
   json_t *lines;    /* records and events in their order */
   json_t *last;     /* the newest record, if it was left out */
   json_t *best;     /* the newest evaluation that was the best so far, borrowed: it stays */
-  json_t *timeline; /* the newest one: the others are alike */
+  json_t *timeline; /* the newest one; the others look the same */
   int64_t count[THINNED], stride;
 } series_t;
 

@@ -178,7 +178,7 @@ static bool is_file(const ls_viewer_t *v, const ls_viewer_rank_t *r, int64_t num
          named.st_ino == open_one.st_ino && named.st_dev == open_one.st_dev;
 }
 
-/* The number of the file behind the open one, which may have got one meanwhile; 0: the newest. */
+/* Finds the number of the file that follows the open one, which may have got a number meanwhile; 0: the newest. */
 static ls_status_t find_next(const ls_viewer_t *v, ls_viewer_rank_t *r, int64_t *next) {
   char **names;
   int count, rank;

@@ -1,11 +1,11 @@
-/* What one rank measures of itself at one moment, as one table: each row is a member of the event log, a column of the
+/* A record: the measurements of one rank at one moment, as one table. Each row is a member of the event log, a column of the
  * CSV file, a metric of Prometheus, a curve of TensorBoard, and a name in the conditions of alerts. */
 #ifndef LS_MONITOR_RECORD_H
 #define LS_MONITOR_RECORD_H
 
 #include "base/field.h"
 
-/* Who speaks for a value: other ranks have the same one, and stay silent. */
+/* The ranks that report a value. The other ranks have the same value, and are silent. */
 typedef enum {
   LS_OF_RUN,  /* rank 0 */
   LS_OF_HOST, /* the first rank of a host */

@@ -132,7 +132,7 @@ bool ls_rings_behind(ls_rings_t *rings, int rank, const ls_ring_entry_t *in) {
   return e ? e->number < in->number : !in->group[0]; /* another group's collectives are not its own */
 }
 
-/* Of several collectives in which ranks wait in vain, that in which one has waited longest is the cause. */
+/* If ranks wait in vain in several collectives, the one with the longest wait is the cause. */
 bool ls_rings_differ(ls_rings_t *rings, ls_ring_differ_t *differ) {
   bool found = false;
   for (int r = 0; r < rings->ranks; r++)

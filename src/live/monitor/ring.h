@@ -38,10 +38,10 @@ typedef struct {
 } ls_ring_t;
 
 typedef struct ls_rings ls_rings_t;
-/* Makes DIR/collectives.ring anew; ranks of an earlier life keep the file that they have. A run can do without: that it
- * cannot be made is a warning. */
+/* Creates DIR/collectives.ring; ranks of an earlier life keep their own file. A run does not need it, so a failure is a
+ * warning. */
 ls_status_t ls_rings_create(ls_ctx_t *ctx, const char *dir, int ranks, ls_rings_t **rings);
-/* That of a run of so many ranks; NULL: there is none, so nobody asks. */
+/* The rings of a run of so many ranks; NULL: it has none. */
 ls_rings_t *ls_rings_find(const char *dir, int ranks);
 void ls_rings_close(ls_rings_t *rings); /* NULL is allowed */
 void ls_rings_remove(const char *dir);
@@ -53,11 +53,11 @@ uint64_t ls_ring_enter(ls_ring_t *ring, ls_ring_line_t line, uint64_t number, co
                        const char *name, const char *group, int64_t bytes, int64_t now_ns);
 void ls_ring_leave(ls_ring_t *ring, uint64_t mark, int64_t now_ns);
 
-/* Where the ranks differ: some wait in a collective that another one has not entered. */
+/* A difference between ranks: some wait in a collective that another one has not entered. */
 typedef struct {
   int waits, behind; /* the first rank of each kind */
   ls_ring_entry_t in,
-      at; /* where it waits; the newest in that line of the one behind, number 0: it has none */
+      at; /* where it waits; the newest collective of the rank that has not come, number 0: none */
 } ls_ring_differ_t;
 bool ls_rings_differ(ls_rings_t *rings, ls_ring_differ_t *differ);
 /* Whether this rank has not entered the collective in which others wait. */

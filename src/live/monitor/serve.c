@@ -1,4 +1,4 @@
-/* The loop behind the page of a run. */
+/* The loop that serves the page of a run. */
 #include "monitor/serve.h"
 
 #include "monitor/page.h"

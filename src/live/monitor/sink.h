@@ -1,5 +1,5 @@
-/* Where records go. A sink is a row: it opens what it writes to, takes a record at a time, and closes. All calls come
- * from one thread at a time. */
+/* A sink writes records somewhere. It is a row: it opens its target, takes a record at a time, and closes. All calls come from
+ * one thread at a time. */
 #ifndef LS_MONITOR_SINK_H
 #define LS_MONITOR_SINK_H
 

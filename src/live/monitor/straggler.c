@@ -100,7 +100,7 @@ bool ls_straggler_look(ls_straggler_t *s, const ls_page_t *page, ls_straggler_is
   ls_stat_sort(s->sorted, known);
   for (int i = 0; i < s->ranks; i++) /* of two ranks: the other one */
     if (i != slowest && s->rank[i].known && s->rank[i].own_ns == s->sorted[(known - 1) / 2]) usual = i;
-  if (usual < 0) usual = slowest; /* all are alike */
+  if (usual < 0) usual = slowest; /* all are equal */
   const rank_t *slow = &s->rank[slowest], *other = &s->rank[usual];
   const double excess_ns = slow->own_ns - other->own_ns,
                noise_ns = hypot(slow->own_error_ns, other->own_error_ns);

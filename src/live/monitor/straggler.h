@@ -1,6 +1,6 @@
-/* Which rank holds the others up, and why. In synchronous training all steps take as long as the slowest rank's, so step times
- * say nothing; the time that a rank computes itself, without waiting for others, does. The median of its last 20 steps is
- * compared with the median rank's (of two ranks: the other's), against the noise of both. */
+/* Finds the rank that slows the others down, and the reason. In synchronous training all steps take as long as the slowest
+ * rank's, so step times tell nothing; the time that a rank computes without waiting for others does. The median of its last
+ * 20 steps is compared with the median rank's (of two ranks: the other's), against the noise of both. */
 #ifndef LS_MONITOR_STRAGGLER_H
 #define LS_MONITOR_STRAGGLER_H
 
@@ -29,7 +29,7 @@ typedef struct {
 typedef struct ls_straggler ls_straggler_t;
 ls_status_t ls_straggler_create(ls_ctx_t *ctx, int ranks, ls_straggler_t **straggler);
 void ls_straggler_destroy(ls_straggler_t *straggler); /* NULL: nothing */
-/* As the page shows it now. False: fewer than two ranks have done 20 steps whose time is known. */
+/* Looks at the page as it is now. False: fewer than two ranks have done 20 steps of a known time. */
 bool ls_straggler_look(ls_straggler_t *straggler, const ls_page_t *page, ls_straggler_is_t *is);
 
 #endif

@@ -207,7 +207,7 @@ void ls_chain_close(ls_chain_t *c) {
   ls_free(c);
 }
 
-/* Puts its products on the stream, and behind them the comparison with the first result, or that result itself. */
+/* Puts its products on the stream, then the comparison with the first result, or that result itself. */
 ls_status_t ls_chain_issue(ls_chain_t *c, bool plant, ls_event_t **last) {
   static const float strange = 1e3F;
   static const int64_t none;

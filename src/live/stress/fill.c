@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum { CHUNKS_MAX = 4096, AHEAD = 64 };
-/* What is taken at a time, and what is checked between two looks at the clock. */
+/* Sizes of an allocation, and of a check between two looks at the clock. */
 static const size_t chunk_bytes = (size_t)256 << 20, host_piece_bytes = (size_t)16 << 20;
-/* What is left to other users of the node's memory in any case. */
+/* Memory that always stays free for other users of the node. */
 static const int64_t reserve_bytes = (int64_t)256 << 20;
 
 typedef struct {
@@ -87,7 +87,8 @@ static ls_status_t take(ls_stress_fill_t *f, size_t bytes, int64_t *first) {
   return status == LS_OK ? f->backend->stream->sync(f->stream, 0) : status;
 }
 
-/* In pages, so that a device counts what is asked of it. At least a piece: whatever others use, some memory is checked. */
+/* Takes whole pages, so that the device's count is exact, and at least one piece, so that some memory is checked whatever others
+ * use. */
 static ls_status_t take_all(ls_stress_fill_t *f, double share) {
   const int64_t page = f->backend->buffer->page_bytes > 4096 ? (int64_t)f->backend->buffer->page_bytes : 4096;
   int64_t first = 0;

@@ -1,4 +1,4 @@
-/* Loads of the host that go on beside the devices': its memory is swept and a file is written, each in a thread. */
+/* Loads of the host while the devices work: a thread sweeps its memory, another writes a file. */
 #include "base/signals.h"
 #include "stress/parts.h"
 

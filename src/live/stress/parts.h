@@ -22,13 +22,12 @@ void ls_chain_close(ls_chain_t *chain); /* NULL: nothing */
 /* Measures its burst. *length: products in a chain that takes `chain_ns`. Equal devices need equal lengths to be
  * compared. */
 ls_status_t ls_chain_calibrate(ls_chain_t *chain, double chain_ns, int64_t *length);
-void ls_chain_set_length(ls_chain_t *chain, int64_t length); /* begins anew */
-/* Puts a chain on the device, behind *last (NULL: nothing), which becomes its end; `plant`: with a wrong number in its
- * middle. */
+void ls_chain_set_length(ls_chain_t *chain, int64_t length); /* starts over */
+/* Puts a chain on the device, after *last (NULL: nothing), which becomes its end. `plant`: with a wrong number in its middle. */
 ls_status_t ls_chain_issue(ls_chain_t *chain, bool plant, ls_event_t **last);
 /* Waits for the oldest one under way, and takes its figures. */
 ls_status_t ls_chain_collect(ls_chain_t *chain);
-/* Of the first chain's result, which equal devices have alike. Takes a while, in which nothing computes. */
+/* Hashes the first chain's result, which is the same on equal devices. Takes a while, in which nothing computes. */
 ls_status_t ls_chain_hash(ls_chain_t *chain);
 int64_t ls_chain_under_way(const ls_chain_t *chain);
 ls_device_t *ls_chain_device(ls_chain_t *chain);
@@ -63,7 +62,7 @@ void ls_stress_file_close(ls_stress_file_t *file); /* NULL: nothing */
 bool ls_stress_file_pass(ls_stress_file_t *file, const atomic_bool *stop, bool *plant);
 void ls_stress_file_report(const ls_stress_file_t *file, ls_stress_disk_t *disk);
 
-/* ---- host.c: the host's memory and the file, each in a thread, beside the device ---- */
+/* ---- host.c: the host's memory and the file, a thread each, while the device works ---- */
 
 typedef struct ls_stress_host ls_stress_host_t;
 /* *host NULL: nothing of it is asked for. */

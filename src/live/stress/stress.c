@@ -13,7 +13,7 @@
 /* A round: one precision's products, then a sweep over memory for this share of it, then transfers. */
 static const double chain_ns = 100e6, round_s = 2, sweep_share = 0.15, look_s = 0.2;
 
-/* What sensors told while one precision ran. */
+/* Readings of sensors while one precision ran. */
 typedef struct {
   double clock_sum;
   int64_t clocks, reasons;
@@ -221,8 +221,8 @@ static ls_status_t one_round(run_t *s, int which, double until_s) {
   return status;
 }
 
-/* What other programs took. Ranks on processors have some of their own each; others share them all, and are no other
- * programs to each other. */
+/* Measures the processors' time that other programs took. A rank on processors has some of its own; ranks on other devices
+ * share all processors, and do not count each other as other programs. */
 static ls_status_t count_others(run_t *s) {
   double own = s->own_share, *seen = &s->own.others_ratio;
   ls_status_t status = LS_OK;

@@ -1,7 +1,6 @@
-/* Burns a machine in: every rank drives its device at full load for a time and checks each result. A product that comes
- * out otherwise than the same product before, a word of memory that does not hold what was written, and a transfer that
- * arrives altered are faults. Rates stand beside what probe has measured. Everything runs through the tables of
- * backends and transports, as training does. */
+/* Burns a machine in: every rank drives its device at full load for a time and checks each result. Faults are a product that
+ * differs from the same product before, a word of memory that lost its value, and a transfer that arrives altered. Rates are
+ * compared with the measurements of probe. Everything runs through the tables of backends and transports, as training does. */
 #ifndef LS_STRESS_STRESS_H
 #define LS_STRESS_STRESS_H
 
@@ -9,7 +8,7 @@
 #include "machine/gpu_live.h"
 #include "machine/profile.h"
 
-/* Of `parts`. Others are asked for by options of their own. */
+/* Bits of `parts`. Other parts have options of their own. */
 enum {
   LS_STRESS_COMPUTE = 1 << 0,
   LS_STRESS_MEMORY = 1 << 1,
@@ -23,7 +22,7 @@ typedef enum {
   LS_PLANT_NONE,
   LS_PLANT_PRODUCT,  /* rank a: one number in the middle of one chain of products */
   LS_PLANT_MEMORY,   /* rank a: one bit of one word */
-  LS_PLANT_HOST,     /* the same of the host's memory beside a device's */
+  LS_PLANT_HOST,     /* the same in the host's memory, where devices have their own */
   LS_PLANT_DISK,     /* one bit of one word of the file that rank a writes */
   LS_PLANT_TRANSFER, /* one bit of one transfer from rank a to b */
   LS_PLANT_LINK,     /* transfers from rank a to b take several times as long */
@@ -34,7 +33,7 @@ typedef struct {
   int kind, a, b;
 } ls_plant_t;
 
-/* What is asked of every device. */
+/* Targets of every device. */
 typedef struct {
   double rate;        /* of what probe measured */
   double utilization; /* share of the time in which it computes */
@@ -87,10 +86,10 @@ typedef struct {
   int threads; /* processors that it is; 0 = it is none */
   ls_stress_product_t product[LS_STRESS_PRECISIONS];
   int product_count;
-  /* Of the time without transfers: in which the device worked, by its own clock or /proc/stat; the same as NVML says it;
-   * what other programs took of the processors. NAN = not known. */
+  /* Shares of the time without transfers: the device worked, by its own clock or /proc/stat; the same by NVML; other
+   * programs had the processors. NAN = unknown. */
   double busy_ratio, nvml_ratio, others_ratio;
-  ls_stress_memory_t memory, host_memory; /* the device's; the host's beside it */
+  ls_stress_memory_t memory, host_memory; /* the device's; the host's, where the device has its own */
   ls_stress_disk_t disk;
   ls_stress_network_t network;
   double temperature_c, power_w, clock_mhz; /* highest, highest, lowest; NAN = not known */
@@ -138,7 +137,7 @@ typedef struct {
   unsigned parts; /* bits */
   double seconds;
   double memory_share; /* of the device's memory that is in use at the end, whoever uses it */
-  double host_share;   /* of the host's, beside devices with memory of their own; 0 = none */
+  double host_share;   /* of the host's, where devices have their own; 0 = none */
   const char *disk;    /* folder in which the first rank of each host writes a file; NULL = none */
   int64_t disk_bytes;  /* 0 = chosen */
   const char *network; /* preset or configuration that is trained on all ranks; NULL = none */

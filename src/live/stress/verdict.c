@@ -1,4 +1,4 @@
-/* What the figures say. */
+/* Judges the figures. */
 #include "stress/parts.h"
 
 #include "base/field.h"
