@@ -29,11 +29,12 @@ static const ls_op_t op_mean = {.name = "toy mean",
                                 .flops_each = 1,
                                 .inplace = 1};
 
-static ls_status_t average(ls_schedule_t *s, const ls_lower_t *in, int parameters) {
+static ls_status_t average(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
   ls_attrs_t attrs = {.i = {in->world_size}};
-  ls_schedule_collective(s, "toy average", LS_GROUP_WORLD, LS_ALL_REDUCE, parameters, parameters);
-  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "toy average", &op_mean, &attrs, 1, &parameters,
-                 1, &parameters);
+  ls_schedule_collective(s, "toy average", LS_GROUP_WORLD, LS_ALL_REDUCE, bucket->parameters,
+                         bucket->parameters);
+  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "toy average", &op_mean, &attrs, 1,
+                 &bucket->parameters, 1, &bucket->parameters);
   return s->status;
 }
 
@@ -48,7 +49,7 @@ static ls_status_t place(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement
 }
 
 static ls_status_t lower(ls_ctx_t *ctx, const ls_lower_t *in, ls_program_t *program) {
-  static const ls_placement_t averaging = {.updated = average};
+  static const ls_placement_t averaging = {.bucket_bytes = INT64_MAX, .updated = average};
   ls_program_t p, other = {0};
   ls_status_t status = ls_lower_step(ctx, in, NULL, &p);
   if (status || !in->optim || in->world_size == 1) {

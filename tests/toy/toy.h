@@ -1,4 +1,4 @@
-/* Rows that the library has never heard of, each defined in one file and registered before main: two strategies, a
+/* Rows that the library has never heard of, each defined in one file and registered before main: three strategies, a
  * kind of state and a transport. */
 #ifndef LS_TESTS_TOY_TOY_H
 #define LS_TESTS_TOY_TOY_H
@@ -8,6 +8,7 @@
 
 #define TOY_STRATEGY  "toy"
 #define TOY_LOCAL     "local"
+#define TOY_PARTS     "parts"
 #define TOY_STATE     "toy sums"
 #define TOY_TRANSPORT "relay"
 

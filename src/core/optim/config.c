@@ -306,7 +306,8 @@ void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_r
   add_groups(config, rule);
 }
 
-ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table) {
+ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, const ls_range_t *range,
+                             int count) {
   const ls_state_row_t flat = {.part = "optimizer",
                                .of_layout = true,
                                .trained = true,
@@ -315,10 +316,14 @@ ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *tabl
                                .file = LS_STATE_OPTIMIZER};
   ls_state_row_t row = flat;
   ls_status_t status = LS_OK;
+  row.owner = count > 0 ? LS_STATE_SHARDED : LS_STATE_REPLICATED;
+  row.range = range;
+  row.range_count = count;
   for (int k = 0; k < rule->slot_count && !status; k++) {
     row.name = rule->slot_name[k];
     status = ls_state_declare(table, &row, NULL);
   }
+  row = flat;
   row.name = LS_COUNTER_NAME;
   row.of_layout = row.trained = false;
   row.shape = LS_SHAPE(LS_F32, LS_COUNTER_COUNT);

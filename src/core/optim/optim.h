@@ -91,11 +91,12 @@ typedef struct {
 /* The ops to append for this configuration. clip_norm 0 = no clipping. */
 void ls_optim_rule(const ls_optim_config_t *config, double clip_norm, ls_optim_rule_t *rule);
 
-/* Declares the optimizer's rows: one per slot; the counter, f32 (16), which step_control carries from step to step; with
- * ema the mean of the parameters; with masks the row of masks. */
+/* Declares the optimizer's rows: one per slot, of which this rank holds the ranges (count 0: all); the counter, f32 (16),
+ * which step_control carries from step to step; with ema the mean of the parameters; with masks the row of masks. */
 #define LS_OPTIM_EMA "ema"
 #define LS_MASK_NAME "mask"
-ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table);
+ls_status_t ls_optim_declare(const ls_optim_rule_t *rule, ls_state_table_t *table, const ls_range_t *range,
+                             int count);
 
 /* sumsq: (x f32 (k)) -> partial f32 (1): the sum of squares, accumulated in f64 (wide enough on CUDA). */
 extern const ls_op_t ls_op_sumsq;

@@ -9,8 +9,8 @@
  *     not last step's value;
  *   - nothing writes a constant.
  *
- * Collectives must be ordered among each other as in the list. A collective whose result nobody reads in the
- * step is in the wrong place; what it leaves among the stats, the host reads. */
+ * Collectives must be ordered among each other as in the list. A collective whose result no task of the step reads is in the
+ * wrong place, unless the host reads it (stats) or the next step (carried rows). */
 #include "graph/low.h"
 #include "schedule/shadow.h"
 
@@ -245,8 +245,9 @@ static ls_status_t walk(check_t *c) {
   }
   for (int t = 0; !status && t < c->s->task_count; t++) {
     const ls_task_t *task = &c->s->tasks[t];
-    bool host = task->out_count && c->s->tensors[task->out[0]].region == LS_REGION_STAT;
-    if (task->kind == LS_TASK_COLLECTIVE && task->out_count && !c->used[t] && !host)
+    const ls_region_t region = task->out_count ? c->s->tensors[task->out[0]].region : LS_REGION_STAT;
+    const bool later = region == LS_REGION_STAT || life_of(c->s, region) == LS_STATE_CARRIED;
+    if (task->kind == LS_TASK_COLLECTIVE && !c->used[t] && !later)
       status = ls_fail(c->s->ctx, LS_ERR_INTERNAL,
                        "schedule: nothing reads the result of task %d '%s' after it", t, task->name);
   }

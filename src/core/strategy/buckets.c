@@ -25,9 +25,19 @@ static int ready_of(const ls_graph_t *graph, const char *param) {
   return id < 0 ? -1 : producer_of(graph, graph->tensors[id].grad);
 }
 
-ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, int64_t bucket_bytes,
+/* Offsets in the layout are multiples of 16 elements, as check_shards (declare.c) needs for equal parts. */
+static ls_range_t own_range(const ls_lower_t *in, const ls_bucket_t *b, bool shards) {
+  const int64_t begin = b->begin < LS_LAYOUT_HEAD ? LS_LAYOUT_HEAD : b->begin;
+  const int64_t part = (b->end - begin) / (shards ? in->world_size : 1),
+                first = begin + (shards ? in->rank * part : 0);
+  return (ls_range_t){first, first + part};
+}
+
+ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_placement_t *placement,
                             ls_bucket_t **buckets, int *count) {
   const ls_layout_t *layout = in->state->layout;
+  const int64_t own = placement ? placement->bucket_bytes : 0,
+                bytes = own > 0 ? own : in->options.bucket_bytes;
   ls_bucket_t *list = ls_arena_array(arena, (size_t)layout->count + 1, sizeof(*list));
   if (!list) return LS_ERR_MEMORY;
   int n = 0;
@@ -38,12 +48,14 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, int64_t buc
     bool last = i + 1 == layout->trained_count;
     now.end = last ? layout->trained : layout->entry[i + 1].offset;
     now.ready_node = later(now.ready_node, ready_of(in->graph, layout->entry[i].name));
-    if (last || (now.end - now.begin) * (int64_t)sizeof(float) >= bucket_bytes) {
+    if (last || (now.end - now.begin) * (int64_t)sizeof(float) >= bytes) {
       list[n++] = now;
       now = (ls_bucket_t){.begin = now.end, .end = now.end, .ready_node = -1};
     }
   }
   if (!layout->trained_count) list[n++] = now;
+  for (int i = 0; i < n; i++)
+    list[i].own = own_range(in, &list[i], placement && placement->shards);
   *buckets = list;
   *count = n;
   return LS_OK;

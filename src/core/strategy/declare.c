@@ -95,6 +95,37 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_lower_t *in) {
   return !status && in->optim && in->world_size > 1 ? check_states(ctx, in) : status;
 }
 
+/* A mean and masks of the parameters are read as a whole. */
+static ls_status_t check_shards(ls_ctx_t *ctx, const ls_lower_t *in) {
+  if (in->options.reproducible || in->optim->ema != 0 || in->optim->masks)
+    return ls_fail(
+        ctx, LS_ERR_UNSUPPORTED,
+        "lower: with parts of the optimizer's state on each rank a step is not reproducible, and there is "
+        "neither a mean of the parameters (ema) nor pruning");
+  if (LS_LAYOUT_HEAD % in->world_size == 0) return LS_OK;
+  return ls_fail(ctx, LS_ERR_UNSUPPORTED,
+                 "lower: %d ranks cannot have equal parts of the parameters; use 2, 4, 8 or %d",
+                 in->world_size, LS_LAYOUT_HEAD);
+}
+
+/* The optimizer's rows hold what this rank updates. */
+static ls_status_t declare_optimizer(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement) {
+  if (!placement || !placement->shards) return ls_optim_declare(in->optim, in->state, NULL, 0);
+  ls_arena_t work;
+  ls_bucket_t *bucket;
+  ls_range_t *range;
+  int count = 0;
+  ls_arena_init(&work, ctx);
+  ls_status_t status = check_shards(ctx, in);
+  if (!status) status = ls_buckets_make(&work, in, placement, &bucket, &count);
+  if (!status && !(range = ls_arena_array(&work, (size_t)count, sizeof *range))) status = LS_ERR_MEMORY;
+  for (int b = 0; b < count && !status; b++)
+    range[b] = bucket[b].own;
+  if (!status) status = ls_optim_declare(in->optim, in->state, range, count);
+  ls_arena_release(&work);
+  return status;
+}
+
 ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement) {
   const int64_t levels = ls_lowering_levels(in), trained = in->state->layout->trained;
   const ls_dtype_t low = cast_to(in->graph);
@@ -131,5 +162,5 @@ ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_place
   for (int i = 0; i < LS_COUNT(rows) && !status; i++)
     if (rows[i].needed) status = ls_state_declare(in->state, &rows[i].row, NULL);
   if (!status && placement && placement->declare) status = placement->declare(in);
-  return !status && in->optim ? ls_optim_declare(in->optim, in->state) : status;
+  return !status && in->optim ? declare_optimizer(ctx, in, placement) : status;
 }

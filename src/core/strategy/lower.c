@@ -80,13 +80,12 @@ static ls_status_t emit_member(ls_lowering_t *l) {
 
 static ls_status_t prepare(ls_lowering_t *l) {
   const size_t count = (size_t)l->in->graph->tensor_count + 1;
-  const int64_t own = l->placement->bucket_bytes, bytes = own > 0 ? own : l->in->options.bucket_bytes;
   l->tensor = ls_arena_array(&l->work, count, sizeof(int));
   l->destination = ls_arena_array(&l->work, count, sizeof(*l->destination));
   if (!l->tensor || !l->destination) return LS_ERR_MEMORY;
   for (size_t id = 0; id < count; id++)
     l->tensor[id] = l->destination[id].tensor = -1;
-  return l->in->optim ? ls_buckets_make(&l->work, l->in, bytes, &l->bucket, &l->bucket_count) : LS_OK;
+  return l->in->optim ? ls_buckets_make(&l->work, l->in, l->placement, &l->bucket, &l->bucket_count) : LS_OK;
 }
 
 /* A step of 2^k shards has members for sums of 1, 2, .. 2^k. The two largest sums are made where the gradients are. */

@@ -20,15 +20,17 @@
 typedef struct {
   int64_t begin, end; /* elements of the layout */
   int ready_node;     /* the graph node after which it is complete; -1: from the start */
+  ls_range_t own;     /* the elements that this rank updates; the head is not among them */
   /* While a member is lowered. gradients: f32 (n), read by the optimizer. parts: the same tensor, or if the placement
    * gathers f32 (world_size, n), of which this rank fills its part. */
   const char *name; /* "gradients 0" */
   int gradients, parts;
+  int parameters; /* f32: all of the bucket that are trained */
 } ls_bucket_t;
 
 /* Greedy from the front of the layout: whole parameters, at least bucket_bytes each but the last. The first
- * bucket includes the head. Owned by the arena. */
-ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, int64_t bucket_bytes,
+ * bucket includes the head. placement NULL: one without hooks. Owned by the arena. */
+ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_placement_t *placement,
                             ls_bucket_t **buckets, int *count);
 
 /* Proposes the configured options with other bucket sizes, everything at once first. For strategies that
@@ -42,6 +44,9 @@ typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, 
 struct ls_placement {
   int64_t bucket_bytes; /* in place of the options'; 0: theirs */
   bool gathers;         /* every rank's gradients have a place of their own */
+  /* Each rank updates one of equal parts of every bucket, for which `ready` or `collect` sums the gradients and `updated`
+   * gathers the parameters. The optimizer's rows hold this part alone. */
+  bool shards;
   /* Declares rows of its own. */
   ls_status_t (*declare)(const ls_lower_t *in);
   /* A bucket is complete, in the member that ends the step: emits e.g. its all-reduce. Without this hook its squares are
@@ -50,8 +55,8 @@ struct ls_placement {
   /* The backward pass is over, and the bucket is read next: emits what compute need not wait for earlier. If the placement
    * gathers, it makes `gradients` of `parts`. */
   ls_bucket_hook_t collect;
-  /* `parameters` f32, all trainable ones, are updated: emits e.g. their average. */
-  ls_status_t (*updated)(ls_schedule_t *s, const ls_lower_t *in, int parameters);
+  /* The bucket's parameters are updated: emits e.g. their average. */
+  ls_bucket_hook_t updated;
 };
 
 /* Declares the rows of the shared step, then the placement's, then the optimizer's. Refuses a request that cannot be

@@ -10,21 +10,18 @@ static int flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t 
 }
 
 void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
-  const ls_bucket_t *b = &l->bucket[bucket];
-  ls_bucket_t all = {.end = l->layout->trained};
+  ls_range_t own = l->bucket[bucket].own;
   if (l->in->options.reproducible) {
     if (bucket + 1 < l->bucket_count) return;
-    b = &all;
+    own = (ls_range_t){LS_LAYOUT_HEAD, l->layout->trained};
     bucket = 0;
   }
-  int64_t begin =
-      b->begin < LS_LAYOUT_HEAD ? LS_LAYOUT_HEAD : b->begin; /* loss and correct are no gradients */
   char *name = ls_arena_printf(&l->work, "sum of squares %d", bucket);
   if (!name) {
     l->s->status = LS_ERR_MEMORY;
     return;
   }
-  int in = flat(l, name, l->grads, begin, b->end);
+  int in = flat(l, name, l->grads, own.begin, own.end);
   size_t offset_bytes = l->s->tensors[l->partials].offset_bytes + (size_t)bucket * FLOAT_BYTES;
   int out = ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, 1), LS_REGION_STAT, offset_bytes);
   ls_schedule_op(l->s, lane, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
@@ -42,24 +39,38 @@ int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape) {
   return ls_schedule_tensor(l->s, LS_COUNTER_NAME, *shape, ls_lowering_row(l, LS_COUNTER_NAME), 0);
 }
 
-/* The update of a group's range. A group without parameters, or a layout that has none (0), has no task. */
-static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end) {
+/* The update of a range, whose elements are in the optimizer's rows from `at` on. */
+static void update_range(ls_lowering_t *l, int group, int ctrl, ls_range_t range, int64_t at) {
   const ls_optim_rule_t *optim = l->in->optim;
-  const ls_attrs_t rate = {.f = {optim->group[group].rate}};
+  int in[] = {flat(l, "all gradients", l->grads, range.begin, range.end), ctrl};
+  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, range.begin, range.end)};
+  for (int k = 0; k < optim->slot_count; k++)
+    out[1 + k] = flat(l, optim->slot_name[k], ls_lowering_row(l, optim->slot_name[k]), at,
+                      at + range.end - range.begin);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
+                 &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
+}
+
+/* The update of a group's range: of all of it, or of this rank's part of each bucket. A group without parameters, or a
+ * layout that has none (0), has no task. */
+static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end) {
+  const ls_attrs_t rate = {.f = {l->in->optim->group[group].rate}};
+  const int pieces = l->placement->shards ? l->bucket_count : 1;
   int ctrl = l->ctrl;
   if (begin >= end) return;
-  if (optim->group[group].rate != 1) {
+  if (rate.f[0] != 1) {
     ctrl = ls_schedule_tensor(l->s, "ctrl of a group", LS_SHAPE(LS_F32, LS_CTRL_COUNT), LS_REGION_TRANSIENT,
                               LS_OFFSET_AUTO);
     ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "rate of a group", &ls_op_rate_scale,
                    &rate, 1, &l->ctrl, 1, &ctrl);
   }
-  int in[] = {flat(l, "all gradients", l->grads, begin, end), ctrl};
-  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, begin, end)};
-  for (int k = 0; k < optim->slot_count; k++)
-    out[1 + k] = flat(l, optim->slot_name[k], ls_lowering_row(l, optim->slot_name[k]), begin, end);
-  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
-                 &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
+  int64_t before = 0; /* elements of the rows that earlier pieces take */
+  for (int i = 0; i < pieces; i++) {
+    const ls_range_t own = l->placement->shards ? l->bucket[i].own : (ls_range_t){0, l->layout->trained};
+    const ls_range_t range = {begin > own.begin ? begin : own.begin, end < own.end ? end : own.end};
+    if (range.begin < range.end) update_range(l, group, ctrl, range, before + range.begin - own.begin);
+    before += own.end - own.begin;
+  }
 }
 
 /* Pruned parameters stay 0. */
@@ -79,6 +90,8 @@ void ls_lowering_update(ls_lowering_t *l) {
     l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no input '%s'", LS_NAME_STEP);
     return;
   }
+  if (l->placement->shards)
+    ls_schedule_collective(l->s, "sums of squares", LS_GROUP_WORLD, LS_ALL_REDUCE, l->partials, l->partials);
   int head = flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD);
   int counter = flat(l, LS_COUNTER_NAME, ls_lowering_row(l, LS_COUNTER_NAME), 0, LS_STAT_COUNT);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "step control", &ls_op_step_control,
@@ -91,7 +104,8 @@ void ls_lowering_update(ls_lowering_t *l) {
     update_group(l, g, begin, l->layout->group_end[g]);
   int all = flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
   apply_masks(l, all);
-  if (!l->s->status && l->placement->updated) l->s->status = l->placement->updated(l->s, l->in, all);
+  for (int b = 0; l->placement->updated && b < l->bucket_count && !l->s->status; b++)
+    l->s->status = l->placement->updated(l->s, l->in, &l->bucket[b]);
   if (optim->ema == 0) return;
   const ls_attrs_t keep = {.f = {optim->ema}};
   int mean = flat(l, LS_OPTIM_EMA, ls_lowering_row(l, LS_OPTIM_EMA), LS_LAYOUT_HEAD, end);

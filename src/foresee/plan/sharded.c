@@ -33,7 +33,7 @@ static int64_t part_of(const sharded_t *b, const shard_t *shard) {
 static ls_status_t make_shards(sharded_t *b) {
   ls_bucket_t *bucket;
   int64_t ranks = b->in->world_size, place = 0;
-  ls_status_t status = ls_buckets_make(&b->work, b->in, b->in->options.bucket_bytes, &bucket, &b->count);
+  ls_status_t status = ls_buckets_make(&b->work, b->in, NULL, &bucket, &b->count);
   if (status != LS_OK) return status;
   b->shard = ls_arena_array(&b->work, (size_t)b->count, sizeof *b->shard);
   if (!b->shard) return LS_ERR_MEMORY;
