@@ -3,48 +3,19 @@
 #include "cli/cli.h"
 #include "cli/stop.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct {
   const cli_args_t *args;
   const char *shows; /* the assignment of monitor.dir */
   const char **argv; /* with room for all arguments and nine more */
-  char *hosts;       /* the assignment of parallel.hosts; NULL: none */
   char ranks[16], past[48];
-  char *devices;       /* CUDA_VISIBLE_DEVICES as given; NULL: not */
-  bool on_host;        /* the ranks use no device */
-  const char *shared;  /* the run's folder: a life writes its configuration there when the run has begun */
-  struct stat earlier; /* the configuration that lay there before */
   ls_ctx_t *ctx;
   ls_status_t written; /* how writing to stdout went */
 } own_t;
-
-/* What lies there as a configuration; zeros: nothing. On a network file system stat may answer a minute late; opening the
- * folder, and the file in it, asks the server. */
-static struct stat configuration(const own_t *own) {
-  struct stat found = {0};
-  const int dir = open(own->shared, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int file = dir >= 0 ? openat(dir, LS_CONFIG_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-  if (file >= 0) fstat(file, &found);
-  if (file >= 0) close(file);
-  if (dir >= 0) close(dir);
-  return found;
-}
-
-/* Whether a life has made the run's folder its own (train/claim.c). Before, the checkpoints there are those of an earlier
- * run, with which this one goes on with --resume alone. */
-static bool begun(void *user) {
-  const own_t *own = user;
-  if (own->args->resume) return true;
-  const struct stat now = configuration(own), *earlier = &own->earlier;
-  return now.st_ino != 0 && (now.st_ino != earlier->st_ino || now.st_mtim.tv_sec != earlier->st_mtim.tv_sec ||
-                             now.st_mtim.tv_nsec != earlier->st_mtim.tv_nsec);
-}
 
 static void output(void *user, int stream, const char *bytes, size_t size_bytes) {
   own_t *own = user;
@@ -61,48 +32,9 @@ static bool is_flag(const cli_args_t *args, int i, const char *name, bool value,
   return joined || strcmp(args->argv[i], name) == 0;
 }
 
-/* Each rank finds the device of its place: those of places that are left out are hidden. */
-static void hide_devices(const own_t *own, const ls_places_t *places) {
-  static const char name[] = "CUDA_VISIBLE_DEVICES";
-  char list[4096] = "";
-  size_t used = 0;
-  if (own->on_host || places->hosts) return; /* of several hosts a whole one is left out */
-  for (int r = 0; places->out_count > 0 && r < ls_places_ranks(places); r++) {
-    char device[LS_PLACES_DEVICE_BYTES];
-    if (!ls_places_device(own->devices, ls_places_at(places, r), device)) break; /* the ranks say so */
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", r ? "," : "", device);
-    if (used >= sizeof list) return;
-  }
-  if (places->out_count > 0)
-    setenv(name, list, 1);
-  else if (own->devices)
-    setenv(name, own->devices, 1);
-  else
-    unsetenv(name);
-}
-
-/* The hosts of a life, each with as many slots as it has places that are not left out. */
-static bool assign_hosts(own_t *own, const ls_places_t *places) {
-  json_t *list = json_array();
-  for (int h = 0; h < places->hosts->count; h++) {
-    int64_t slots = 0;
-    for (int r = 0; r < ls_places_ranks(places); r++)
-      slots += ls_hosts_at(places->hosts, ls_places_at(places, r)) == h;
-    if (slots > 0)
-      json_array_append_new(
-          list, json_pack("{s:s, s:I}", "name", places->hosts->host[h].name, "slots", (json_int_t)slots));
-  }
-  char *text = json_dumps(list, JSON_COMPACT);
-  free(own->hosts);
-  if (!text || asprintf(&own->hosts, "parallel.hosts=%s", text) < 0) own->hosts = NULL;
-  free(text);
-  json_decref(list);
-  return own->hosts != NULL;
-}
-
 /* As given, without --supervise, and with the number of ranks. When the run has begun, a life goes on
  * instead of beginning with other weights. */
-static const char *const *command(void *user, bool again, const ls_places_t *places, int64_t past_step) {
+static const char *const *command(void *user, bool again, int ranks, const char *hosts, int64_t past_step) {
   own_t *own = user;
   const cli_args_t *args = own->args;
   int n = 0, skip;
@@ -119,10 +51,9 @@ static const char *const *command(void *user, bool again, const ls_places_t *pla
   own->argv[n++] = own->shows;
   own->argv[n++] = "--ranks";
   own->argv[n++] = own->ranks;
-  if (places->hosts) {
-    if (!assign_hosts(own, places)) return NULL;
+  if (hosts) {
     own->argv[n++] = "--set";
-    own->argv[n++] = own->hosts;
+    own->argv[n++] = hosts;
   }
   if (past_step > 0) {
     snprintf(own->past, sizeof own->past, "train.past_step=%lld", (long long)past_step);
@@ -131,8 +62,7 @@ static const char *const *command(void *user, bool again, const ls_places_t *pla
   }
   if (again) own->argv[n++] = "--resume";
   own->argv[n] = NULL;
-  snprintf(own->ranks, sizeof own->ranks, "%d", ls_places_ranks(places));
-  hide_devices(own, places);
+  snprintf(own->ranks, sizeof own->ranks, "%d", ranks);
   return own->argv;
 }
 
@@ -185,18 +115,6 @@ static ls_status_t refuse(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
   return status == LS_OK ? ls_train_dir_check(ctx, config) : status;
 }
 
-/* mpirun puts the ranks of its own host first. */
-static bool own_first(ls_arena_t *arena, const ls_hosts_config_t *given, ls_hosts_config_t *hosts) {
-  ls_host_t *host = ls_arena_array(arena, (size_t)given->count + 1, sizeof *host);
-  int here = 0;
-  while (here < given->count && !ls_hosts_is_here(given->host[here].name))
-    here++;
-  for (int i = 0, n = here < given->count; host && i < given->count; i++)
-    host[i == here ? 0 : n++] = given->host[i];
-  *hosts = (ls_hosts_config_t){host ? given->count : 0, host};
-  return here < given->count;
-}
-
 ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_args_t *args) {
   const int ranks = (int)config->parallel.ranks, least = (int)config->supervise_ranks.least;
   ls_arena_t arena;
@@ -211,15 +129,12 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                     : ls_path_join(ctx, config->checkpoint.dir, CLI_MONITOR_NAME);
   char *dir = given ? ls_path_absolute(ctx, given) : NULL,
        *shared = ls_path_absolute(ctx, config->checkpoint.dir);
-  const char *devices = getenv("CUDA_VISIBLE_DEVICES");
   ls_hosts_config_t hosts;
-  const bool here = own_first(&arena, &config->parallel.hosts, &hosts);
+  const bool here = ls_hosts_own_first(&arena, &config->parallel.hosts, &hosts),
+             on_host = strcmp(config->parallel.backend, "cpu") == 0;
   own_t own = {.ctx = ctx,
                .args = args,
-               .on_host = strcmp(config->parallel.backend, "cpu") == 0,
-               .devices = devices ? ls_arena_printf(&arena, "%s", devices) : NULL,
                .shows = dir ? ls_arena_printf(&arena, "monitor.dir=%s", dir) : NULL,
-               .shared = shared,
                .argv = ls_alloc_array(ctx, (size_t)args->argc + 11, sizeof *own.argv)};
   const ls_supervise_t spec = {.config = &config->supervise,
                                .restarts = &config->restarts,
@@ -228,28 +143,27 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                           .least = least > 0 ? least : ranks,
                                           .fits = fits,
                                           .hosts = hosts.count > 0 ? &hosts : NULL,
-                                          .whole = hosts.count > 0 && !own.on_host},
+                                          .whole = hosts.count > 0 && !on_host},
                                .return_s = config->supervise_ranks.return_s,
-                               .has_devices = !own.on_host && hosts.count == 0,
-                               .devices = own.devices,
+                               .has_devices = !on_host && hosts.count == 0,
+                               .devices = getenv("CUDA_VISIBLE_DEVICES"),
                                .shared = shared,
+                               .mark = LS_CONFIG_NAME,
+                               .resume = args->resume,
                                .remote_shell = cli_hosts_shell(&config->parallel),
                                .here = here,
-                               .begun = begun,
                                .command = command,
                                .output = output,
                                .user = &own,
                                .requests = &cli_requests};
   int code = ls_status_exit_code(LS_ERR_MEMORY);
-  if (own.shows && own.argv && own.shared) {
-    own.earlier = configuration(&own);
+  if (own.shows && own.argv && shared) {
     share_terminal(args->messages, hosts.count > 0);
     cli_stop_mode(CLI_STOP_ASK);
     cli_stop_hold();
     fflush(NULL);
     code = ls_supervise(ctx, &spec);
   }
-  free(own.hosts);
   ls_free(own.argv);
   ls_free(shared);
   ls_free(dir);

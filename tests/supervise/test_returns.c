@@ -1,4 +1,5 @@
 /* What was left out is asked whether it is there again; the remote shell is a program that knows. */
+#include "supervise/places.h"
 #include "supervise/returns.h"
 
 #include "base/base.h"
@@ -6,6 +7,7 @@
 
 #include "unit.h"
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PLACES = 4, LOOKS_MOST = 20000 };
@@ -91,6 +93,20 @@ static void places_have_the_devices_that_the_user_has_given(void **state) {
   }
 }
 
+static void a_life_is_told_its_devices_and_hosts(void **state) {
+  (void)state;
+  const ls_places_t places = {.all = PLACES, .least = 1, .out = {1, 3}, .out_count = 2, .hosts = &hosts};
+  char variable[LS_PLACES_DEVICES_BYTES];
+  ls_places_devices(&places, NULL, variable);
+  assert_string_equal(variable, "CUDA_VISIBLE_DEVICES=0,2");
+  ls_places_devices(&places, "4,5,GPU-c,7", variable);
+  assert_string_equal(variable, "CUDA_VISIBLE_DEVICES=4,GPU-c");
+  char *text = ls_places_hosts(&places);
+  assert_string_equal(text,
+                      "parallel.hosts=[{\"name\":\"here\",\"slots\":1},{\"name\":\"there\",\"slots\":1}]");
+  free(text);
+}
+
 TESTS(NULL, NULL, a_host_that_answers_is_taken_in_with_all_its_places, one_that_does_not_answer_stays_out,
       numbers_of_ranks_that_do_not_fit_are_not_taken, nothing_is_asked_without_a_device_or_time,
-      places_have_the_devices_that_the_user_has_given)
+      places_have_the_devices_that_the_user_has_given, a_life_is_told_its_devices_and_hosts)

@@ -155,7 +155,7 @@ typedef struct {
   ls_status_t (*nccl_create)(ls_ctx_t *ctx, ls_device_t *device, struct ls_comm *control, int64_t deadline_ns,
                              struct ls_comm **comm);
 } ls_cuda_module_t;
-enum { LS_CUDA_ABI = 14 };
+enum { LS_CUDA_ABI = 15 };
 typedef const ls_cuda_module_t *(*ls_cuda_module_fn)(void);
 #define LS_CUDA_MODULE_SYMBOL "ls_cuda_module"
 #define LS_CUDA_MODULE_FILE   "lockstep_cuda.so"

@@ -1,6 +1,8 @@
 /* The rules of the supervisor: budgets, causes, decisions. */
 #include "supervise/fault.h"
 
+#include "supervise/places.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -315,51 +317,12 @@ void ls_fault_text(const ls_fault_t *f, int ranks, char *text, size_t size_bytes
 
 /* ---- places ---- */
 
-int ls_places_ranks(const ls_places_t *p) {
-  return p->all - p->out_count;
-}
-
-static bool is_out(const ls_places_t *p, int place) {
-  for (int i = 0; i < p->out_count; i++)
-    if (p->out[i] == place) return true;
-  return false;
-}
-
-int ls_places_at(const ls_places_t *p, int rank) {
-  int place = 0;
-  for (int left = rank; left > 0 || is_out(p, place); place++)
-    left -= !is_out(p, place);
-  return place;
-}
-
 /* Whether the rank itself failed, not the disk, the data or another rank. */
 static bool own_failure(const ls_fault_t *f) {
   bool own = f->kind == LS_FAULT_SIGNAL || f->kind == LS_FAULT_MEMORY || f->kind == LS_FAULT_HANG ||
              f->kind == LS_FAULT_GPU ||
              (f->kind == LS_FAULT_EXIT && f->at.error != LS_ERR_IO && !is_consequence(f->at.error));
   return own && f->rank >= 0;
-}
-
-static bool take_out(ls_places_t *p, int place) {
-  if (is_out(p, place) || p->out_count == LS_PLACES_OUT_MAX) return false;
-  p->out[p->out_count++] = place;
-  return true;
-}
-
-/* Down to a number of ranks that a life may have: then the last places have nothing to do. */
-static bool fit(ls_places_t *p) {
-  bool enough = true;
-  while (enough && p->fits && !p->fits[ls_places_ranks(p)] && ls_places_ranks(p) > p->least)
-    enough = take_out(p, ls_places_at(p, ls_places_ranks(p) - 1));
-  return enough && ls_places_ranks(p) >= p->least && (!p->fits || p->fits[ls_places_ranks(p)]);
-}
-
-void ls_places_return(ls_places_t *p, const bool *there) {
-  int left = 0;
-  for (int i = 0; i < p->out_count; i++)
-    if (!there[p->out[i]]) p->out[left++] = p->out[i];
-  p->out_count = left;
-  fit(p);
 }
 
 /* `in_a_row`: the failure before was not long ago. */
@@ -373,10 +336,10 @@ static bool leave_out(ls_restarts_t *state, const ls_fault_t *fault, bool in_a_r
   if (!lost && (!own_failure(fault) || !(twice || no_device))) return false;
   const int place = lost ? -1 : ls_places_at(&less, fault->rank);
   const char *host = lost ? fault->host : less.whole ? hosts->host[ls_hosts_at(hosts, place)].name : NULL;
-  bool any = !host && take_out(&less, place);
+  bool any = !host && ls_places_take_out(&less, place);
   for (int i = 0; host && i < less.all; i++)
-    if (!strcmp(hosts->host[ls_hosts_at(hosts, i)].name, host)) any |= take_out(&less, i);
-  if (!any || !fit(&less)) return false;
+    if (!strcmp(hosts->host[ls_hosts_at(hosts, i)].name, host)) any |= ls_places_take_out(&less, i);
+  if (!any || !ls_places_fit(&less)) return false;
   state->places = less;
   return true;
 }

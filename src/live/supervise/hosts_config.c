@@ -136,3 +136,14 @@ bool ls_hosts_is_here(const char *name) {
   if (found) freeaddrinfo(found);
   return here;
 }
+
+bool ls_hosts_own_first(ls_arena_t *arena, const ls_hosts_config_t *given, ls_hosts_config_t *hosts) {
+  ls_host_t *host = ls_arena_array(arena, (size_t)given->count + 1, sizeof *host);
+  int here = 0;
+  while (here < given->count && !ls_hosts_is_here(given->host[here].name))
+    here++;
+  for (int i = 0, n = here < given->count; host && i < given->count; i++)
+    host[i == here ? 0 : n++] = given->host[i];
+  *hosts = (ls_hosts_config_t){host ? given->count : 0, host};
+  return here < given->count;
+}

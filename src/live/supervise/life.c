@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "supervise/evidence.h"
+#include "supervise/places.h"
 #include "supervise/ranks.h"
 #include "supervise/session.h"
 
@@ -68,8 +69,14 @@ static bool started(const life_t *l) {
 }
 
 static ls_status_t start(life_t *l) {
-  const char *environment[LS_SESSION_VARIABLES + 2] = {NULL};
+  const char *environment[LS_SESSION_VARIABLES + 3] = {NULL};
+  char devices[LS_PLACES_DEVICES_BYTES], *hosts = l->hosts ? ls_places_hosts(l->places) : NULL;
   int n = 0, out[2], err[2];
+  if (l->hosts && !hosts) return ls_fail(l->ctx, LS_ERR_MEMORY, "out of memory for the hosts' names");
+  if (l->spec->has_devices && l->places->out_count > 0) {
+    ls_places_devices(l->places, l->spec->devices, devices);
+    environment[n++] = devices;
+  }
   if (l->hosts) environment[n++] = ls_hosts_environment(l->hosts);
   for (int i = 0; l->hosts && i < LS_SESSION_VARIABLES; i++)
     if (l->session.variable[i][0]) environment[n++] = l->session.variable[i];
@@ -80,12 +87,13 @@ static ls_status_t start(life_t *l) {
     return ls_fail_errno(l->ctx, "no pipe to the ranks");
   }
   l->poll[STDERR].fd = err[0];
-  const ls_child_spec_t spec = {.argv = l->spec->command(l->spec->user, l->again, l->places, l->past_step),
+  const ls_child_spec_t spec = {.argv =
+                                    l->spec->command(l->spec->user, l->again, l->ranks, hosts, l->past_step),
                                 .environment = environment,
                                 .stream = {{.file = "/dev/null"}, {.fd = out[1]}, {.fd = err[1]}},
                                 .own_group = true};
-  ls_status_t status = spec.argv ? ls_ranks_start(l->ctx, &spec, l->hosts ? 1 : l->ranks, &l->own)
-                                 : ls_fail(l->ctx, LS_ERR_MEMORY, "out of memory for the command line");
+  ls_status_t status = ls_ranks_start(l->ctx, &spec, l->hosts ? 1 : l->ranks, &l->own);
+  free(hosts);
   close(out[1]);
   close(err[1]);
   return status;

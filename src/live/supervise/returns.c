@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "base/child.h"
+#include "supervise/places.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -44,18 +45,6 @@ void ls_returns_begin(ls_returns_t *r, int64_t now_ns) {
 
 static const char *host_of(const ls_places_t *p, int place) {
   return p->hosts ? p->hosts->host[ls_hosts_at(p->hosts, place)].name : NULL;
-}
-
-bool ls_places_device(const char *devices, int place, char device[LS_PLACES_DEVICE_BYTES]) {
-  const char *at = devices;
-  for (int i = 0; at && i < place; i++)
-    at = (at = strchr(at, ',')) ? at + 1 : NULL;
-  if (devices && !at) return false;
-  if (at)
-    snprintf(device, LS_PLACES_DEVICE_BYTES, "%.*s", (int)strcspn(at, ","), at);
-  else
-    snprintf(device, LS_PLACES_DEVICE_BYTES, "%d", place);
-  return true;
 }
 
 static bool ask_host(ls_returns_t *r, const char *host, ls_child_spec_t *spec) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NAP_MS = 50 };
@@ -26,8 +27,28 @@ typedef struct {
   ls_returns_t *returns;
   ls_report_t report;
   bool began;
+  struct stat mark; /* spec->mark as an earlier run has left it */
   int64_t fault_ns; /* when the last one was noticed; 0: none yet */
 } run_t;
+
+/* Zeros: there is none. On a network file system stat may answer a minute late; opening the folder, and the file in it, asks
+ * the server. */
+static struct stat look_at_mark(const ls_supervise_t *s) {
+  struct stat found = {0};
+  const int dir = open(s->shared, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int file = dir >= 0 ? openat(dir, s->mark, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+  if (file >= 0) fstat(file, &found);
+  if (file >= 0) close(file);
+  if (dir >= 0) close(dir);
+  return found;
+}
+
+static bool has_begun(const run_t *run) {
+  if (run->began || run->spec->resume) return true;
+  const struct stat now = look_at_mark(run->spec), *earlier = &run->mark;
+  return now.st_ino != 0 && (now.st_ino != earlier->st_ino || now.st_mtim.tv_sec != earlier->st_mtim.tv_sec ||
+                             now.st_mtim.tv_nsec != earlier->st_mtim.tv_nsec);
+}
 
 /* The wait before the next life. False: a signal asked to end. */
 static bool wait_ns(const run_t *run, int64_t ns) {
@@ -86,7 +107,7 @@ static ls_status_t live(run_t *run, ls_decision_t *decision, int *code) {
                          run->restarts.past_step, &run->usual, printed, &life);
   fclose(printed);
   if (status == LS_OK) {
-    run->began = run->began || s->begun(s->user);
+    run->began = has_begun(run);
     if (life.fault.kind == LS_FAULT_RETURN) ls_returns_take(run->returns, &run->restarts.places);
     *decision =
         ls_restarts_decide(s->restarts, s->config->skip_steps, &run->restarts, &life.steps, &life.fault);
@@ -136,6 +157,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
   run_t run = {.ctx = ctx,
                .spec = spec,
                .restarts.places = spec->places,
+               .mark = look_at_mark(spec),
                .report = {spec->dir, spec->places.all, json_array()}};
   ls_decision_t decision = {.again = true};
   int code = 0, lock = -1;

@@ -50,6 +50,8 @@ json_t *ls_hosts_json(const ls_hosts_config_t *config); /* a list; new reference
 int64_t ls_hosts_slots(const ls_hosts_config_t *config);
 /* The host of a place; the last one for those beyond. */
 int ls_hosts_at(const ls_hosts_config_t *config, int place);
+/* The same hosts, this one first, as mpirun puts its ranks; whether it is among them. hosts->count 0: out of memory, or none. */
+bool ls_hosts_own_first(ls_arena_t *arena, const ls_hosts_config_t *given, ls_hosts_config_t *hosts);
 bool ls_hosts_is_here(const char *name); /* whether this name means the machine on which this runs */
 
 /* A place is a rank of the whole run, and with it its device. Those that fail again and again are left out, and the
@@ -65,11 +67,6 @@ typedef struct {
 } ls_places_t;
 int ls_places_ranks(const ls_places_t *places);
 int ls_places_at(const ls_places_t *places, int rank); /* the place of this rank of a life */
-/* Takes in those of the places left out for which there[place], down to a number of ranks that a life may have. */
-void ls_places_return(ls_places_t *places, const bool *there);
-/* The entry of CUDA_VISIBLE_DEVICES for a place; `devices`: the variable as the user has set it, or NULL. False: it is shorter. */
-enum { LS_PLACES_DEVICE_BYTES = 256 };
-bool ls_places_device(const char *devices, int place, char device[LS_PLACES_DEVICE_BYTES]);
 /* lockstep --device-answers: exit code 0 if the first visible device can be used. */
 #define LS_RETURNS_FLAG "--device-answers"
 
@@ -90,16 +87,18 @@ typedef struct {
   double return_s;     /* of ls_ranks_config_t */
   bool has_devices;    /* each place has a device of its own, */
   const char *devices; /* of this CUDA_VISIBLE_DEVICES; NULL: the user has not set it */
+  const char *shared;  /* the run's folder; all hosts have to see it */
+  const char *
+      mark; /* the file in it that a life replaces when it has made the folder its own. Before, the checkpoints
+                        * there are those of an earlier run, */
+  bool resume; /* with which this one goes on only if this says so */
   /* Several hosts: */
-  const char *shared;       /* a directory that all of them have to see */
   const char *remote_shell; /* the command that starts another on a host: "ssh" */
   bool here;                /* the first of them is this one */
-  /* Whether what lies in the run's folder is this run's own: then the next life goes on with it, else it begins anew.
-   * Asked when a life has ended, until it says so. */
-  bool (*begun)(void *user);
   /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: the run has begun.
-   * `past_step`: behind the samples before this step; 0: nothing is left out. Borrowed until the next call. */
-  const char *const *(*command)(void *user, bool again, const ls_places_t *places, int64_t past_step);
+   * `hosts`: the assignment of parallel.hosts; NULL: none. `past_step`: behind the samples before this step; 0: nothing is
+   * left out. Borrowed until the next call. */
+  const char *const *(*command)(void *user, bool again, int ranks, const char *hosts, int64_t past_step);
   /* What the child writes: its stderr at once; its stdout only of the last life, since a life that failed may have
    * reported, too. */
   void (*output)(void *user, int stream, const char *bytes, size_t size_bytes);
