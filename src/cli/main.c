@@ -147,9 +147,10 @@ int main(int argc, char **argv) {
   keep_numbers();
   const bool launched = ls_comm_launched(&rank, &size);
   const char *launcher = getenv(LS_MPIRUN_PARENT);
-  cli_stop_install(launched && rank > 0);
-  if (launched && !ls_comm_shm_started(&rank, &size))
-    ls_child_follow(launcher ? (pid_t)strtol(launcher, NULL, 10) : 0);
+  const bool outside =
+      launched && !ls_comm_shm_started(&rank, &size); /* by a launcher, which speaks itself */
+  cli_stop_install(launched && (outside || rank > 0));
+  if (outside) ls_child_follow(launcher ? (pid_t)strtol(launcher, NULL, 10) : 0);
   ls_ctx_t *ctx = ls_ctx_create(cli_messages_print, &messages);
   if (!ctx) {
     fputs("lockstep: error: out of memory\n", stderr);

@@ -12,7 +12,7 @@ typedef enum {
   CLI_STOP_TWICE /* as ASK; a second SIGINT, SIGTERM or SIGQUIT ends the process */
 } cli_stop_t;
 
-/* Once, in main: CLI_STOP_NOW (`silent`: without a word, because rank 0 speaks). A SIGHUP that is ignored
+/* Once, in main: CLI_STOP_NOW (`silent`: without a word, because rank 0 or a launcher speaks). A SIGHUP that is ignored
  * stays so (nohup). SIGPIPE and SIGXFSZ are ignored from here on: writing then fails with EPIPE or EFBIG. SIGBUS of a
  * mapped data file becomes the error of whoever reads it (ls_data_fault). */
 void cli_stop_install(bool silent);
