@@ -227,7 +227,7 @@ static void *rank_main(void *arg) {
   return NULL;
 }
 
-void world_run(fixture_t *f, int size, cut_t cut, work_fn work, void *arg, rank_t rank[RANKS_MAX]) {
+void world_run(int size, cut_t cut, work_fn work, void *arg, rank_t rank[RANKS_MAX]) {
   ls_comm_t *comms[RANKS_MAX];
   start_t start[RANKS_MAX];
   NEED(ls_comm_sim_create(f->ctx, size, (int64_t)DEADLINE_S * 1000000000, comms) == LS_OK);
@@ -245,9 +245,9 @@ static void load_newest(rank_t *rank) {
   if (rank->rank == 0) *(int64_t *)rank->arg = step;
 }
 
-int64_t world_newest(fixture_t *f, int size) {
+int64_t world_newest(int size) {
   rank_t rank[RANKS_MAX];
   int64_t step = -1;
-  world_run(f, size, CUT_TWICE, load_newest, &step, rank);
+  world_run(size, CUT_TWICE, load_newest, &step, rank);
   return step;
 }

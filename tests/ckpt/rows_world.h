@@ -37,7 +37,7 @@ typedef struct {
 /* Runs `work` on `size` ranks, each in a thread of its own; rank[] has what became of them, without contexts.
  */
 typedef void (*work_fn)(rank_t *rank);
-void world_run(fixture_t *f, int size, cut_t cut, work_fn work, void *arg, rank_t rank[RANKS_MAX]);
+void world_run(int size, cut_t cut, work_fn work, void *arg, rank_t rank[RANKS_MAX]);
 
 void rows_fill(rank_t *rank, int64_t step);
 void rows_poison(rank_t *rank);
@@ -53,6 +53,6 @@ ls_status_t rows_save(rank_t *rank, const char *dir, int64_t step, double metric
  * allowed. */
 int64_t rows_load(rank_t *rank, const char *dir, void (*opened)(void));
 /* The same on a world of `size` that is made for it. */
-int64_t world_newest(fixture_t *f, int size);
+int64_t world_newest(int size);
 
 #endif

@@ -7,31 +7,30 @@
 #include <string.h>
 
 static void keep_message(void *user, ls_log_level_t level, const char *message) {
-  fixture_t *f = user;
   size_t used = strlen(f->log);
   snprintf(f->log + used, sizeof f->log - used, "%c %s\n", "EWID"[level], message);
 }
 
+fixture_t *f;
+
 int fixture_setup(void **state) {
-  fixture_t *f = calloc(1, sizeof *f);
+  f = calloc(1, sizeof *f);
   if (!f) return -1;
   const char *base = getenv("TMPDIR");
   snprintf(f->dir, sizeof f->dir, "%s/lockstep-ckpt-XXXXXX", base && base[0] ? base : "/tmp");
   f->ctx = ls_ctx_create(keep_message, f);
   if (!f->ctx || !mkdtemp(f->dir)) return -1;
-  *state = f;
   return 0;
 }
 
 int fixture_teardown(void **state) {
-  fixture_t *f = *state;
   ls_dir_remove(f->ctx, f->dir);
   ls_ctx_destroy(f->ctx);
   free(f);
   return 0;
 }
 
-void fixture_forget(fixture_t *f) {
+void fixture_forget(void) {
   f->log[0] = '\0';
   ls_ctx_clear(f->ctx);
 }
@@ -121,7 +120,7 @@ ls_status_t save_state(ls_ctx_t *ctx, const char *dir, const state_t *s, int64_t
   return status;
 }
 
-void save_good(fixture_t *f, int64_t step, double metric, int keep) {
+void save_good(int64_t step, double metric, int keep) {
   state_t s;
   state_create(&s, 3);
   state_fill(&s, step);
@@ -130,7 +129,7 @@ void save_good(fixture_t *f, int64_t step, double metric, int keep) {
   state_destroy(&s);
 }
 
-int64_t newest_good(fixture_t *f) {
+int64_t newest_good(void) {
   ls_ckpt_t *ckpt = NULL;
   assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
   int64_t step = ls_ckpt_step(ckpt);

@@ -20,9 +20,10 @@ typedef struct {
   char log[LOG_BYTES]; /* "E message\n", "W message\n", .. */
 } fixture_t;
 
+extern fixture_t *f; /* of the running test */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-void fixture_forget(fixture_t *f); /* clears messages and the kept error */
+void fixture_forget(void); /* clears messages and the kept error */
 
 /* Numbers as a function of the step, each tensor fenced by guard bytes. */
 typedef struct {
@@ -41,9 +42,9 @@ bool state_is_poison(const state_t *s);
 ls_status_t save_state(ls_ctx_t *ctx, const char *dir, const state_t *s, int64_t step, double metric,
                        int keep);
 /* Saves the state of `step` (width 3) and asserts success. */
-void save_good(fixture_t *f, int64_t step, double metric, int keep);
+void save_good(int64_t step, double metric, int keep);
 /* Opens the newest, asserts that it reads back exactly, and returns its step. */
-int64_t newest_good(fixture_t *f);
+int64_t newest_good(void);
 
 /* "a b c": names in the directory, sorted. Static buffer. */
 const char *listing(const char *dir);
@@ -53,5 +54,11 @@ char *get_file(const char *path, size_t *size); /* ls_free */
 
 #define assert_contains(text, part) assert_contains_at(text, part, __FILE__, __LINE__)
 void assert_contains_at(const char *text, const char *part, const char *file, int line);
+/* The call gives this status, and the kept error contains `part`. */
+#define assert_refused(call, status, part)                                                                   \
+  do {                                                                                                       \
+    assert_int_equal(call, status);                                                                          \
+    assert_contains(ls_ctx_error(f->ctx), part);                                                             \
+  } while (0)
 
 #endif

@@ -26,29 +26,29 @@ static const scene_t scenes[] = {
     {"new step", false, false}, {"same step", true, false}, {"same step, slowly", true, true}};
 
 /* Step 1, and step 2 when the scene has it. */
-static void prepare(fixture_t *f, const scene_t *scene) {
+static void prepare(const scene_t *scene) {
   sys_reset();
   assert_int_equal(ls_dir_remove(f->ctx, f->dir), LS_OK);
-  save_good(f, 1, NAN, 2);
-  if (scene->same_step) save_good(f, 2, NAN, 2);
-  fixture_forget(f);
+  save_good(1, NAN, 2);
+  if (scene->same_step) save_good(2, NAN, 2);
+  fixture_forget();
   sys_reset();
   sys_refuse_exchange(scene->refuse_exchange);
 }
 
 /* Nothing but whole checkpoints, and no leftovers once a later save has swept. */
-static void assert_a_later_save_clears_up(fixture_t *f) {
+static void assert_a_later_save_clears_up(void) {
   sys_reset();
-  save_good(f, 3, NAN, 1);
+  save_good(3, NAN, 1);
   assert_string_equal(listing(f->dir), S(3));
-  assert_int_equal(newest_good(f), 3);
+  assert_int_equal(newest_good(), 3);
 }
 
-static void one_fault(fixture_t *f, const scene_t *scene, int n, int error, bool *hit) {
+static void one_fault(const scene_t *scene, int n, int error, bool *hit) {
   state_t s;
   state_create(&s, 3);
   state_fill(&s, 2);
-  prepare(f, scene);
+  prepare(scene);
   sys_fail_at(n, error);
   ls_status_t status = save_state(f->ctx, f->dir, &s, 2, NAN, 1);
   *hit = sys_count() >= n;
@@ -63,24 +63,23 @@ static void one_fault(fixture_t *f, const scene_t *scene, int n, int error, bool
     assert_int_equal(status, error == ENOSPC ? LS_ERR_NO_SPACE : LS_ERR_IO);
     assert_int_equal(ls_ctx_error_count(f->ctx), 1);
     assert_string_equal(listing(f->dir), scene->same_step ? S(1) " " S(2) : S(1));
-    assert_int_equal(newest_good(f), scene->same_step ? 2 : 1);
+    assert_int_equal(newest_good(), scene->same_step ? 2 : 1);
   } else {
     assert_int_equal(ls_ctx_error_count(f->ctx), 0);
-    assert_int_equal(newest_good(f), 2);
+    assert_int_equal(newest_good(), 2);
   }
-  assert_a_later_save_clears_up(f);
+  assert_a_later_save_clears_up();
   state_destroy(&s);
 }
 
 static void survives_the_failure_of_every_call(void **state) {
-  fixture_t *f = *state;
   static const int errors[] = {EIO, ENOSPC};
   for (int i = 0; i < LS_COUNT(scenes); i++)
     for (int e = 0; e < LS_COUNT(errors); e++) {
       bool hit = true;
       int n = 1;
       for (; hit && n < 1000; n++)
-        one_fault(f, &scenes[i], n, errors[e], &hit);
+        one_fault(&scenes[i], n, errors[e], &hit);
       assert_true(n > 20);
       assert_false(hit);
     }
@@ -89,13 +88,12 @@ static void survives_the_failure_of_every_call(void **state) {
 /* ---- a directory that changes under the save ---- */
 
 static void replace_run(void *arg) {
-  const fixture_t *f = arg;
   assert_int_equal(rename(joined(f->dir, "run"), joined(f->dir, "moved")), 0);
   assert_int_equal(rename(joined(f->dir, "other"), joined(f->dir, "run")), 0);
 }
 
 /* Before call n of saving step 2, the run's directory is moved and another run's takes its name. */
-static bool one_replacement(fixture_t *f, int n) {
+static bool one_replacement(int n) {
   state_t s;
   state_create(&s, 3);
   state_fill(&s, 2);
@@ -108,7 +106,7 @@ static bool one_replacement(fixture_t *f, int n) {
   char run[512], *path = NULL;
   snprintf(run, sizeof run, "%s", joined(f->dir, "run"));
   assert_int_equal(ls_ckpt_lock(f->ctx, run, &lock), LS_OK);
-  fixture_forget(f);
+  fixture_forget();
   ls_ckpt_save_t save = {.step = 2,
                          .metric = NAN,
                          .params = s.param,
@@ -137,15 +135,14 @@ static bool one_replacement(fixture_t *f, int n) {
 }
 
 static void a_directory_replaced_during_the_save_loses_nothing(void **state) {
-  fixture_t *f = *state;
   int n = 1;
-  while (n < 1000 && one_replacement(f, n))
+  while (n < 1000 && one_replacement(n))
     n++;
   assert_true(n > 20 && n < 1000);
 }
 
 /* A process saves step 2 and dies before call n; returns whether it got that far. */
-static bool dies(fixture_t *f, int n, bool *reported) {
+static bool dies(int n, bool *reported) {
   int channel[2];
   assert_int_equal(pipe(channel), 0);
   pid_t child = fork();
@@ -172,24 +169,23 @@ static bool dies(fixture_t *f, int n, bool *reported) {
   return killed;
 }
 
-static bool one_death(fixture_t *f, const scene_t *scene, int n) {
-  prepare(f, scene);
-  bool reported, killed = dies(f, n, &reported);
-  fixture_forget(f);
-  int64_t step = newest_good(f);
+static bool one_death(const scene_t *scene, int n) {
+  prepare(scene);
+  bool reported, killed = dies(n, &reported);
+  fixture_forget();
+  int64_t step = newest_good();
   assert_true(step == 2 || (!reported && step == 1));
   /* Where names can be exchanged, the older version of the same step is there until the newer one is. */
   if (scene->same_step && !scene->refuse_exchange) assert_int_equal(step, 2);
   assert_string_equal(f->log, ""); /* nothing half done was even looked at */
-  assert_a_later_save_clears_up(f);
+  assert_a_later_save_clears_up();
   return killed;
 }
 
 static void survives_death_before_every_call(void **state) {
-  fixture_t *f = *state;
   for (int i = 0; i < LS_COUNT(scenes); i++) {
     int n = 1;
-    while (n < 1000 && one_death(f, &scenes[i], n))
+    while (n < 1000 && one_death(&scenes[i], n))
       n++;
     assert_true(n > 20 && n < 1000);
   }
@@ -199,10 +195,10 @@ static void survives_death_before_every_call(void **state) {
 
 /* The power goes before call n of saving step 2. Whatever the system had written by itself, a whole checkpoint is left,
  * and the new one if it was reported as saved. */
-static bool one_cut(fixture_t *f, const scene_t *scene, int n) {
-  prepare(f, scene);
+static bool one_cut(const scene_t *scene, int n) {
+  prepare(scene);
   power_on(f->dir);
-  bool reported, killed = dies(f, n, &reported);
+  bool reported, killed = dies(n, &reported);
   char dir[sizeof f->dir];
   snprintf(dir, sizeof dir, "%s", f->dir);
   for (unsigned i = 0; i < 4; i++) {
@@ -210,8 +206,8 @@ static bool one_cut(fixture_t *f, const scene_t *scene, int n) {
     snprintf(f->dir, sizeof f->dir, "%.200s.cut", dir);
     assert_int_equal(ls_dir_remove(f->ctx, f->dir), LS_OK);
     power_cut(&luck, f->dir);
-    fixture_forget(f);
-    int64_t step = newest_good(f);
+    fixture_forget();
+    int64_t step = newest_good();
     if (step != 2 && (reported || step != 1))
       fail_msg("%s, call %d, luck %u: step %lld is left of %s", scene->name, n, i, (long long)step,
                listing(f->dir));
@@ -223,10 +219,9 @@ static bool one_cut(fixture_t *f, const scene_t *scene, int n) {
 }
 
 static void survives_a_power_cut_before_every_call(void **state) {
-  fixture_t *f = *state;
   for (int i = 0; i < LS_COUNT(scenes); i++) {
     int n = 1;
-    while (n < 1000 && one_cut(f, &scenes[i], n))
+    while (n < 1000 && one_cut(&scenes[i], n))
       n++;
     assert_true(n > 20 && n < 1000);
   }
@@ -246,9 +241,8 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 static void syncs_everything_before_and_after_the_rename(void **state) {
-  fixture_t *f = *state;
-  prepare(f, &scenes[0]);
-  save_good(f, 2, NAN, 1);
+  prepare(&scenes[0]);
+  save_good(2, NAN, 1);
   int placed = find(SYS_RENAME, ".tmp-" S(2), 0);
   assert_true(placed > 0);
   assert_true(ends_with(sys_call(placed)->to, "/" S(2)));
@@ -277,7 +271,6 @@ static void syncs_everything_before_and_after_the_rename(void **state) {
 }
 
 static void makes_new_parents_durable(void **state) {
-  fixture_t *f = *state;
   sys_reset();
   ls_ckpt_save_t save = {.step = 1, .metric = NAN};
   char *path, *dir = joined(f->dir, "a/b");
@@ -294,16 +287,15 @@ static void makes_new_parents_durable(void **state) {
 }
 
 static void writes_the_same_files_piece_by_piece(void **state) {
-  fixture_t *f = *state;
   static const char *const files[] = {LS_MODEL_NAME, LS_OPTIM_NAME, LS_MANIFEST_NAME};
   char *whole[3];
   size_t size[3], again;
   sys_reset();
-  save_good(f, 1, 0.5, 1);
+  save_good(1, 0.5, 1);
   for (int i = 0; i < 3; i++)
     whole[i] = get_file(joined(joined(f->dir, S(1)), files[i]), &size[i]);
   sys_dribble(true);
-  save_good(f, 1, 0.5, 1);
+  save_good(1, 0.5, 1);
   sys_dribble(false);
   for (int i = 0; i < 3; i++) {
     char *bytes = get_file(joined(joined(f->dir, S(1)), files[i]), &again);

@@ -58,9 +58,9 @@ static void wait_for_the_moment(const char *dir, int round, int channel, int64_t
     has_temporary(dir);
 }
 
-static void assert_good(fixture_t *f, int64_t reported) {
+static void assert_good(int64_t reported) {
   ls_ckpt_t *ckpt = NULL;
-  fixture_forget(f);
+  fixture_forget();
   assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
   assert_string_equal(f->log, ""); /* and none was bad */
   assert_true(ls_ckpt_step(ckpt) >= reported);
@@ -73,7 +73,7 @@ static void assert_good(fixture_t *f, int64_t reported) {
   ls_ckpt_close(ckpt);
 }
 
-static int64_t one_round(fixture_t *f, int round, int64_t step) {
+static int64_t one_round(int round, int64_t step) {
   int channel[2];
   assert_int_equal(pipe(channel), 0);
   pid_t child = fork();
@@ -89,16 +89,15 @@ static int64_t one_round(fixture_t *f, int round, int64_t step) {
   while (read(channel[0], &more, sizeof more) == (ssize_t)sizeof more)
     reported = more;
   close(channel[0]);
-  assert_good(f, reported);
+  assert_good(reported);
   return reported;
 }
 
 static void loses_nothing_that_was_reported(void **state) {
-  fixture_t *f = *state;
   srand(20240607);
   int64_t step = 0;
   for (int round = 0; round < ROUNDS; round++)
-    step = one_round(f, round, step + 1);
+    step = one_round(round, step + 1);
   state_t s;
   state_create(&s, WIDTH);
   state_fill(&s, step + 5);

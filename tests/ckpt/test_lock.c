@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 static void a_second_run_is_refused_and_told_by_whom(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_lock_t *first, *second = NULL;
   char host[128] = "", pid[32];
   gethostname(host, sizeof host - 1);
@@ -31,7 +30,6 @@ static void a_second_run_is_refused_and_told_by_whom(void **state) {
 }
 
 static void a_killed_holder_does_not_block(void **state) {
-  fixture_t *f = *state;
   int ready[2];
   char byte;
   assert_int_equal(pipe(ready), 0);
@@ -55,7 +53,6 @@ static void a_killed_holder_does_not_block(void **state) {
 }
 
 static void directories_that_nothing_came_into_go_again(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_lock_t *lock;
   assert_int_equal(ls_ckpt_lock(f->ctx, joined(f->dir, "a/b"), &lock), LS_OK);
   assert_true(ls_ckpt_lock_made_dir(lock));
@@ -72,7 +69,6 @@ static void directories_that_nothing_came_into_go_again(void **state) {
 }
 
 static void a_link_in_its_place_is_not_followed(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_lock_t *lock;
   put_file(joined(f->dir, "mine"), "precious", 8);
   assert_int_equal(symlink("mine", joined(f->dir, ".lock")), 0);
@@ -85,7 +81,7 @@ static void a_link_in_its_place_is_not_followed(void **state) {
 }
 
 /* Which of the calls that take a lock is the flock. */
-static int flock_call(fixture_t *f) {
+static int flock_call(void) {
   ls_ckpt_lock_t *lock;
   int n = 0;
   sys_reset();
@@ -98,9 +94,8 @@ static int flock_call(fixture_t *f) {
 }
 
 static void a_file_system_without_locks_gives_a_warning(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_lock_t *lock;
-  int n = flock_call(f);
+  int n = flock_call();
   sys_fail_at(n + 1, ENOLCK);
   assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
   assert_true(sys_call(n)->failed);
@@ -111,7 +106,6 @@ static void a_file_system_without_locks_gives_a_warning(void **state) {
 }
 
 static void a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_lock_t *first, *second;
   char dir[512], moved[512];
   snprintf(dir, sizeof dir, "%s", joined(f->dir, "run"));
@@ -133,7 +127,6 @@ static void a_moved_directory_or_removed_lock_is_noticed_and_the_next_run_kept(v
 }
 
 static void a_lock_that_may_only_be_read_neither_blocks_nor_names_an_earlier_holder(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_lock_t *lock, *second;
   int n = 0;
   put_file(joined(f->dir, ".lock"), "process 1 on elsewhere", 22);
@@ -156,9 +149,8 @@ static void a_lock_that_may_only_be_read_neither_blocks_nor_names_an_earlier_hol
 }
 
 static void a_lock_that_is_only_looked_at_does_not_refuse_a_run(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_lock_t *lock;
-  int n = flock_call(f);
+  int n = flock_call();
   sys_fail_at(n + 1, EWOULDBLOCK); /* once, as `check` holds it for an instant */
   assert_int_equal(ls_ckpt_lock(f->ctx, f->dir, &lock), LS_OK);
   assert_true(sys_call(n)->failed);

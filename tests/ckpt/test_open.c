@@ -14,15 +14,15 @@
 
 static const char *const files[] = {LS_MANIFEST_NAME, LS_MODEL_NAME, LS_OPTIM_NAME};
 
-static char *step_path(const fixture_t *f, int64_t step) {
+static char *step_path(int64_t step) {
   char name[LS_STEP_NAME_BYTES];
   ls_ckpt_step_name(step, name);
   return joined(f->dir, name);
 }
 
-static ls_status_t open_and_close(fixture_t *f, const char *path) {
+static ls_status_t open_and_close(const char *path) {
   ls_ckpt_t *ckpt = NULL;
-  fixture_forget(f);
+  fixture_forget();
   ls_status_t status = ls_ckpt_open(f->ctx, path, &ckpt);
   if (status) assert_null(ckpt);
   if (status) assert_int_equal(ls_ctx_error_count(f->ctx), 1);
@@ -31,34 +31,29 @@ static ls_status_t open_and_close(fixture_t *f, const char *path) {
 }
 
 static void reads_back_what_was_saved(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 7, 0.5, 1);
-  assert_int_equal(newest_good(f), 7);
+  save_good(7, 0.5, 1);
+  assert_int_equal(newest_good(), 7);
   ls_ckpt_t *ckpt;
-  assert_int_equal(ls_ckpt_open_newest(f->ctx, step_path(f, 7), &ckpt), LS_OK); /* itself */
-  assert_string_equal(ls_ckpt_path(ckpt), step_path(f, 7));
+  assert_int_equal(ls_ckpt_open_newest(f->ctx, step_path(7), &ckpt), LS_OK); /* itself */
+  assert_string_equal(ls_ckpt_path(ckpt), step_path(7));
   ls_ckpt_close(ckpt);
 }
 
 static void says_when_there_is_nothing(void **state) {
-  fixture_t *f = *state;
   ls_ckpt_t *ckpt;
-  assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_ERR_NOT_FOUND);
-  assert_contains(ls_ctx_error(f->ctx), "there is no checkpoint");
-  fixture_forget(f);
-  assert_int_equal(ls_ckpt_open_newest(f->ctx, joined(f->dir, "none"), &ckpt), LS_ERR_NOT_FOUND);
-  assert_contains(ls_ctx_error(f->ctx), "/none: there is no checkpoint: no such file or directory");
-  assert_int_equal(open_and_close(f, joined(f->dir, "none")), LS_ERR_NOT_FOUND);
-  assert_int_equal(open_and_close(f, f->dir), LS_ERR_CORRUPT);
-  assert_contains(ls_ctx_error(f->ctx), "not a whole checkpoint");
+  assert_refused(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_ERR_NOT_FOUND, "there is no checkpoint");
+  fixture_forget();
+  assert_refused(ls_ckpt_open_newest(f->ctx, joined(f->dir, "none"), &ckpt), LS_ERR_NOT_FOUND,
+                 "/none: there is no checkpoint: no such file or directory");
+  assert_int_equal(open_and_close(joined(f->dir, "none")), LS_ERR_NOT_FOUND);
+  assert_refused(open_and_close(f->dir), LS_ERR_CORRUPT, "not a whole checkpoint");
   put_file(joined(f->dir, "file"), "x", 1);
-  fixture_forget(f);
+  fixture_forget();
   assert_int_not_equal(ls_ckpt_open_newest(f->ctx, joined(f->dir, "file"), &ckpt), LS_OK);
   assert_int_equal(ls_ctx_error_count(f->ctx), 1);
 }
 
 static void ignores_names_that_are_not_steps(void **state) {
-  fixture_t *f = *state;
   static const char *const names[] = {"step-",
                                       "step-1",
                                       "step-00000000000x",
@@ -67,33 +62,31 @@ static void ignores_names_that_are_not_steps(void **state) {
                                       "step-000000000009.old",
                                       ".tmp-step-000000000009-1",
                                       "best"};
-  save_good(f, 1, NAN, 1);
+  save_good(1, NAN, 1);
   for (int i = 0; i < LS_COUNT(names); i++)
     assert_int_equal(mkdir(joined(f->dir, names[i]), 0777), 0);
-  fixture_forget(f);
-  assert_int_equal(newest_good(f), 1);
+  fixture_forget();
+  assert_int_equal(newest_good(), 1);
   assert_string_equal(f->log, "");
 }
 
 /* ---- damage ---- */
 
 static void refuses_a_changed_byte_anywhere_by_the_name_of_the_file(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, 0.25, 1);
+  save_good(3, 0.25, 1);
   for (int i = 0; i < LS_COUNT(files); i++) {
     size_t size;
-    char *path = strdup(joined(step_path(f, 3), files[i])), *bytes = get_file(path, &size);
+    char *path = strdup(joined(step_path(3), files[i])), *bytes = get_file(path, &size);
     int fd = open(path, O_WRONLY | O_CLOEXEC); /* in place: writing the file anew each time takes long */
     assert_true(fd >= 0);
     for (size_t at = 0; at < size; at++) {
       char changed = (char)(bytes[at] ^ (1 << at % 8));
       assert_int_equal(pwrite(fd, &changed, 1, (off_t)at), 1);
-      assert_int_equal(open_and_close(f, step_path(f, 3)), LS_ERR_CORRUPT);
-      assert_contains(ls_ctx_error(f->ctx), files[i]);
+      assert_refused(open_and_close(step_path(3)), LS_ERR_CORRUPT, files[i]);
       assert_int_equal(pwrite(fd, &bytes[at], 1, (off_t)at), 1);
     }
     assert_int_equal(close(fd), 0);
-    assert_int_equal(open_and_close(f, step_path(f, 3)), LS_OK);
+    assert_int_equal(open_and_close(step_path(3)), LS_OK);
     ls_free(bytes);
     free(path);
   }
@@ -102,7 +95,6 @@ static void refuses_a_changed_byte_anywhere_by_the_name_of_the_file(void **state
 /* Weights of 8-bit integers were used after any bit of their file had been turned over. A file whose hash lost its name
  * opens, and counts as one without a hash. */
 static void a_file_of_weights_with_a_changed_bit_is_refused_or_has_no_hash(void **state) {
-  fixture_t *f = *state;
   state_t s;
   size_t size, unsealed = 0;
   char *path = strdup(joined(f->dir, "int8.safetensors"));
@@ -118,7 +110,7 @@ static void a_file_of_weights_with_a_changed_bit_is_refused_or_has_no_hash(void 
     const off_t at = (off_t)(i / 8);
     if (bytes[at] == ' ' && i % 97) continue; /* the header's padding: some of it */
     assert_int_equal(pwrite(fd, &changed, 1, at), 1);
-    fixture_forget(f);
+    fixture_forget();
     if (ls_ckpt_open_weights(f->ctx, path, &ckpt) == LS_OK) {
       assert_false(ls_ckpt_sealed(ckpt));
       ls_ckpt_close(ckpt);
@@ -137,30 +129,26 @@ static void a_file_of_weights_with_a_changed_bit_is_refused_or_has_no_hash(void 
 }
 
 static void refuses_files_of_another_length_or_kind(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, 0.25, 1);
+  save_good(3, 0.25, 1);
   for (int i = 0; i < LS_COUNT(files); i++) {
     size_t size;
-    char *path = strdup(joined(step_path(f, 3), files[i])), *bytes = get_file(path, &size);
+    char *path = strdup(joined(step_path(3), files[i])), *bytes = get_file(path, &size);
     static const double parts[] = {0, 0.1, 0.5, 0.999};
     for (int p = 0; p < LS_COUNT(parts); p++) {
       put_file(path, bytes, (size_t)((double)size * parts[p]));
-      assert_int_equal(open_and_close(f, step_path(f, 3)), LS_ERR_CORRUPT);
-      assert_contains(ls_ctx_error(f->ctx), files[i]);
+      assert_refused(open_and_close(step_path(3)), LS_ERR_CORRUPT, files[i]);
     }
     put_file(path, bytes, size + 1); /* the terminating NUL that get_file adds */
-    assert_int_equal(open_and_close(f, step_path(f, 3)), LS_ERR_CORRUPT);
-    assert_contains(ls_ctx_error(f->ctx), files[i]);
+    assert_refused(open_and_close(step_path(3)), LS_ERR_CORRUPT, files[i]);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(open_and_close(f, step_path(f, 3)), LS_ERR_CORRUPT);
-    assert_contains(ls_ctx_error(f->ctx), files[i]);
+    assert_refused(open_and_close(step_path(3)), LS_ERR_CORRUPT, files[i]);
     assert_contains(ls_ctx_error(f->ctx), "missing");
     assert_int_equal(mkdir(path, 0777), 0);
-    assert_int_not_equal(open_and_close(f, step_path(f, 3)), LS_OK);
+    assert_int_not_equal(open_and_close(step_path(3)), LS_OK);
     assert_contains(ls_ctx_error(f->ctx), files[i]);
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(mkfifo(path, 0666), 0); /* must not block */
-    assert_int_not_equal(open_and_close(f, step_path(f, 3)), LS_OK);
+    assert_int_not_equal(open_and_close(step_path(3)), LS_OK);
     assert_contains(ls_ctx_error(f->ctx), files[i]);
     assert_int_equal(unlink(path), 0);
     put_file(path, bytes, size);
@@ -171,9 +159,8 @@ static void refuses_files_of_another_length_or_kind(void **state) {
 
 /* A manifest with a right hash over a list that is not what a checkpoint needs. */
 static void refuses_a_well_formed_manifest_of_something_else(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, 0.25, 1);
-  char *path = strdup(joined(step_path(f, 3), LS_MANIFEST_NAME));
+  save_good(3, 0.25, 1);
+  char *path = strdup(joined(step_path(3), LS_MANIFEST_NAME));
   size_t size;
   char *text = get_file(path, &size);
   ls_manifest_t m;
@@ -182,50 +169,46 @@ static void refuses_a_well_formed_manifest_of_something_else(void **state) {
   m.file_count = 1; /* the optimizer's file is not listed */
   assert_int_equal(ls_manifest_write(f->ctx, &m, m.meta, &text, &size), LS_OK);
   put_file(path, text, size);
-  assert_int_equal(open_and_close(f, step_path(f, 3)), LS_ERR_CORRUPT);
-  assert_contains(ls_ctx_error(f->ctx), "does not list optim.safetensors");
+  assert_refused(open_and_close(step_path(3)), LS_ERR_CORRUPT, "does not list optim.safetensors");
   ls_free(text);
   ls_manifest_release(&m);
   free(path);
 }
 
 static void falls_back_to_the_next_older_and_says_why(void **state) {
-  fixture_t *f = *state;
   for (int64_t step = 1; step <= 3; step++)
-    save_good(f, step * 10, NAN, 3);
-  put_file(joined(step_path(f, 30), LS_MODEL_NAME), "torn", 4);
-  assert_int_equal(unlink(joined(step_path(f, 20), LS_MANIFEST_NAME)), 0);
-  fixture_forget(f);
-  assert_int_equal(newest_good(f), 10);
+    save_good(step * 10, NAN, 3);
+  put_file(joined(step_path(30), LS_MODEL_NAME), "torn", 4);
+  assert_int_equal(unlink(joined(step_path(20), LS_MANIFEST_NAME)), 0);
+  fixture_forget();
+  assert_int_equal(newest_good(), 10);
   assert_int_equal(ls_ctx_error_count(f->ctx), 0);
   assert_contains(f->log, "W ");
   assert_contains(f->log, "step-000000000030: not used");
   assert_contains(f->log, "model.safetensors: has 4 bytes");
   assert_contains(f->log, "step-000000000020: not used");
   assert_contains(f->log, "manifest.json: missing");
-  put_file(joined(step_path(f, 10), LS_OPTIM_NAME), "", 0);
+  put_file(joined(step_path(10), LS_OPTIM_NAME), "", 0);
   ls_ckpt_t *ckpt;
-  fixture_forget(f);
-  assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_ERR_CORRUPT);
-  assert_contains(ls_ctx_error(f->ctx), "none of the 3 checkpoints is good");
+  fixture_forget();
+  assert_refused(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_ERR_CORRUPT,
+                 "none of the 3 checkpoints is good");
   assert_int_equal(ls_ctx_error_count(f->ctx), 1);
 }
 
 static void refuses_a_checkpoint_under_the_name_of_another_step(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, NAN, 1);
-  assert_int_equal(rename(step_path(f, 3), step_path(f, 4)), 0);
+  save_good(3, NAN, 1);
+  assert_int_equal(rename(step_path(3), step_path(4)), 0);
   ls_ckpt_t *ckpt;
   assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_ERR_CORRUPT);
   assert_contains(f->log, "the manifest says step 3");
 }
 
 static void reads_a_checkpoint_that_was_removed_after_opening(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, NAN, 1);
+  save_good(3, NAN, 1);
   ls_ckpt_t *ckpt;
   assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
-  assert_int_equal(ls_dir_remove(f->ctx, step_path(f, 3)), LS_OK);
+  assert_int_equal(ls_dir_remove(f->ctx, step_path(3)), LS_OK);
   state_t s;
   state_create(&s, 3);
   assert_int_equal(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_OK);
@@ -235,22 +218,21 @@ static void reads_a_checkpoint_that_was_removed_after_opening(void **state) {
 }
 
 static void notices_a_file_that_changes_after_opening(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, NAN, 1);
+  save_good(3, NAN, 1);
   ls_ckpt_t *ckpt;
   assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
   size_t size;
-  char *path = joined(step_path(f, 3), LS_MODEL_NAME), *bytes = get_file(path, &size);
+  char *path = joined(step_path(3), LS_MODEL_NAME), *bytes = get_file(path, &size);
   bytes[size - 1] ^= 1;
   put_file(path, bytes, size);
   state_t s;
   state_create(&s, 3);
-  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_ERR_CORRUPT);
-  assert_contains(ls_ctx_error(f->ctx), "altered");
+  assert_refused(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_ERR_CORRUPT,
+                 "altered");
   put_file(path, bytes, size - 1);
-  fixture_forget(f);
-  assert_int_equal(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_ERR_CORRUPT);
-  assert_contains(ls_ctx_error(f->ctx), "became shorter");
+  fixture_forget();
+  assert_refused(ls_ckpt_read(f->ctx, ckpt, s.param, PARAM_COUNT, s.optim, OPTIM_COUNT), LS_ERR_CORRUPT,
+                 "became shorter");
   ls_free(bytes);
   state_destroy(&s);
   ls_ckpt_close(ckpt);
@@ -259,8 +241,7 @@ static void notices_a_file_that_changes_after_opening(void **state) {
 /* ---- other models ---- */
 
 static void names_the_differences_of_another_model_and_writes_nothing(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, NAN, 1);
+  save_good(3, NAN, 1);
   ls_ckpt_t *ckpt;
   assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
   state_t s;
@@ -305,9 +286,9 @@ static void names_the_differences_of_another_model_and_writes_nothing(void **sta
       for (int k = 0; k < PARAM_COUNT; k++)
         p[k].name = "other";
     }
-    fixture_forget(f);
-    assert_int_equal(ls_ckpt_read(f->ctx, ckpt, p, row.param_count, o, row.optim_count), LS_ERR_MISMATCH);
-    assert_contains(ls_ctx_error(f->ctx), row.expected);
+    fixture_forget();
+    assert_refused(ls_ckpt_read(f->ctx, ckpt, p, row.param_count, o, row.optim_count), LS_ERR_MISMATCH,
+                   row.expected);
     assert_int_equal(ls_ctx_error_count(f->ctx), 1);
     assert_true(state_is_poison(&s));
   }
@@ -323,8 +304,7 @@ static void names_the_differences_of_another_model_and_writes_nothing(void **sta
 }
 
 static void reads_parameters_alone(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 3, NAN, 1);
+  save_good(3, NAN, 1);
   ls_ckpt_t *ckpt;
   assert_int_equal(ls_ckpt_open_newest(f->ctx, f->dir, &ckpt), LS_OK);
   state_t s, whole;
@@ -342,7 +322,7 @@ static void reads_parameters_alone(void **state) {
 
 /* ---- memory, and a saver at work ---- */
 
-static ls_status_t open_and_read(fixture_t *f, state_t *s) {
+static ls_status_t open_and_read(state_t *s) {
   ls_ckpt_t *ckpt = NULL;
   ls_status_t status = ls_ckpt_open_newest(f->ctx, f->dir, &ckpt);
   if (!status) status = ls_ckpt_read(f->ctx, ckpt, s->param, PARAM_COUNT, s->optim, OPTIM_COUNT);
@@ -351,26 +331,25 @@ static ls_status_t open_and_read(fixture_t *f, state_t *s) {
 }
 
 static void reports_every_failed_allocation(void **state) {
-  fixture_t *f = *state;
   state_t s;
   state_create(&s, 3);
-  save_good(f, 3, NAN, 1);
+  save_good(3, NAN, 1);
   ls_ctx_fail_alloc(f->ctx, 0);
-  assert_int_equal(open_and_read(f, &s), LS_OK);
+  assert_int_equal(open_and_read(&s), LS_OK);
   int64_t made = ls_ctx_fail_alloc(f->ctx, 0);
   for (int64_t n = 1; n <= made; n++) {
-    fixture_forget(f);
+    fixture_forget();
     ls_ctx_fail_alloc(f->ctx, n);
-    assert_int_equal(open_and_read(f, &s), LS_ERR_MEMORY);
+    assert_int_equal(open_and_read(&s), LS_ERR_MEMORY);
     assert_int_equal(ls_ctx_error_count(f->ctx), 1);
   }
   made = 1;
   for (int64_t n = 1; n <= made;
        n++) { /* the same without open_newest, which opens in a context of its own */
     ls_ctx_fail_alloc(f->ctx, 0);
-    assert_int_equal(open_and_close(f, step_path(f, 3)), LS_OK);
+    assert_int_equal(open_and_close(step_path(3)), LS_OK);
     made = ls_ctx_fail_alloc(f->ctx, n);
-    assert_int_equal(open_and_close(f, step_path(f, 3)), LS_ERR_MEMORY);
+    assert_int_equal(open_and_close(step_path(3)), LS_ERR_MEMORY);
   }
   assert_true(made > 5);
   ls_ctx_fail_alloc(f->ctx, 0);
@@ -379,8 +358,7 @@ static void reports_every_failed_allocation(void **state) {
 
 /* keep = 1, so that nearly every look at the directory races with a removal. */
 static void always_finds_a_good_one_while_another_process_saves(void **state) {
-  fixture_t *f = *state;
-  save_good(f, 1, NAN, 1);
+  save_good(1, NAN, 1);
   pid_t saver = fork();
   assert_true(saver >= 0);
   if (saver == 0) {
@@ -392,16 +370,16 @@ static void always_finds_a_good_one_while_another_process_saves(void **state) {
     }
     _exit(0);
   }
-  fixture_forget(f);
+  fixture_forget();
   int64_t seen = 0;
   int status = 0;
   while (waitpid(saver, &status, WNOHANG) == 0) {
-    int64_t step = newest_good(f);
+    int64_t step = newest_good();
     assert_true(step >= seen);
     seen = step;
   }
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  assert_int_equal(newest_good(f), 60);
+  assert_int_equal(newest_good(), 60);
   assert_string_equal(f->log, "");
 }
 
@@ -429,7 +407,6 @@ static void forge_nan(const char *path) {
 }
 
 static void weights_that_are_not_finite_are_neither_saved_nor_opened(void **state) {
-  fixture_t *f = *state;
   float w[] = {1, 2, 3, 4};
   const ls_ckpt_tensor_t param = {"layers.0.weight", LS_SHAPE(LS_F32, 4), w};
   ls_ckpt_save_t save = {.step = 1, .metric = NAN, .params = &param, .param_count = 1};
@@ -454,7 +431,6 @@ static void weights_that_are_not_finite_are_neither_saved_nor_opened(void **stat
 }
 
 static void weights_can_come_from_a_file_alone(void **state) {
-  fixture_t *f = *state;
   float w[] = {1, 2, 3, 4}, got[4] = {0};
   ls_ckpt_tensor_t param = {"layers.0.weight", LS_SHAPE(LS_F32, 4), w};
   char *bytes, *path = joined(f->dir, "w.safetensors");

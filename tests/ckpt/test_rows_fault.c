@@ -44,49 +44,48 @@ static void save_with_fault(rank_t *rank) {
   ls_arena_release(&rows.arena);
 }
 
-static void save_step(fixture_t *f, int64_t step) {
+static void save_step(int64_t step) {
   rank_t rank[RANKS_MAX];
   fault_t none = {.rank = -1, .step = step};
-  world_run(f, SIZE, CUT_TWICE, save_with_fault, &none, rank);
+  world_run(SIZE, CUT_TWICE, save_with_fault, &none, rank);
   for (int r = 0; r < SIZE; r++)
     assert_int_equal(rank[r].status, LS_OK);
 }
 
-static void prepare(fixture_t *f) {
+static void prepare(void) {
   assert_int_equal(ls_dir_remove(f->ctx, f->dir), LS_OK);
-  save_step(f, 1);
-  fixture_forget(f);
+  save_step(1);
+  fixture_forget();
 }
 
 /* All ranks have the same status: step 2 is whole, or there is nothing of it. */
-static void check_outcome(fixture_t *f, const rank_t rank[SIZE], ls_status_t failure) {
+static void check_outcome(const rank_t rank[SIZE], ls_status_t failure) {
   for (int r = 1; r < SIZE; r++)
     assert_int_equal(rank[r].status, rank[0].status);
   if (rank[0].status) {
     assert_int_equal(rank[0].status, failure);
     assert_string_equal(listing(f->dir), S(1));
   }
-  fixture_forget(f);
-  assert_int_equal(world_newest(f, 2), rank[0].status ? 1 : 2);
+  fixture_forget();
+  assert_int_equal(world_newest(2), rank[0].status ? 1 : 2);
   assert_string_equal(f->log, "");
-  save_step(f, 3);
+  save_step(3);
   assert_string_equal(listing(f->dir), S(3));
 }
 
-static bool one_fault(fixture_t *f, fault_t fault, ls_status_t failure) {
+static bool one_fault(fault_t fault, ls_status_t failure) {
   rank_t rank[RANKS_MAX];
-  prepare(f);
+  prepare();
   fault.step = 2;
-  world_run(f, SIZE, CUT_TWICE, save_with_fault, &fault, rank);
-  check_outcome(f, rank, failure);
+  world_run(SIZE, CUT_TWICE, save_with_fault, &fault, rank);
+  check_outcome(rank, failure);
   return fault.hit;
 }
 
 static void survives_the_failure_of_every_call_of_every_rank(void **state) {
-  fixture_t *f = *state;
   for (int r = 0; r < SIZE; r++) {
     int n = 1;
-    while (n < 1000 && one_fault(f, (fault_t){.rank = r, .call = n, .error = r ? ENOSPC : EIO},
+    while (n < 1000 && one_fault((fault_t){.rank = r, .call = n, .error = r ? ENOSPC : EIO},
                                  r ? LS_ERR_NO_SPACE : LS_ERR_IO))
       n++;
     assert_true(n > 10 && n < 1000);
@@ -94,43 +93,41 @@ static void survives_the_failure_of_every_call_of_every_rank(void **state) {
 }
 
 static void survives_the_failure_of_every_allocation_of_every_rank(void **state) {
-  fixture_t *f = *state;
   for (int r = 0; r < SIZE; r++) {
     int64_t n = 1;
-    while (n < 1000 && one_fault(f, (fault_t){.rank = r, .heap = n}, LS_ERR_MEMORY))
+    while (n < 1000 && one_fault((fault_t){.rank = r, .heap = n}, LS_ERR_MEMORY))
       n++;
     assert_true(n > 10 && n < 1000);
   }
 }
 
 /* The process dies before call n of a rank; whether it got that far. */
-static bool one_death(fixture_t *f, int r, int n) {
-  prepare(f);
+static bool one_death(int r, int n) {
+  prepare();
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
     rank_t rank[RANKS_MAX];
     fault_t fault = {.rank = r, .call = n, .step = 2};
-    world_run(f, SIZE, CUT_TWICE, save_with_fault, &fault, rank);
+    world_run(SIZE, CUT_TWICE, save_with_fault, &fault, rank);
     _exit(rank[0].status ? 1 : 0);
   }
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
   bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   assert_true(killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
-  int64_t step = world_newest(f, 2);
+  int64_t step = world_newest(2);
   assert_true(step == 2 || (killed && step == 1));
   assert_string_equal(f->log, ""); /* nothing half done was even looked at */
-  save_step(f, 3);
+  save_step(3);
   assert_string_equal(listing(f->dir), S(3));
   return killed;
 }
 
 static void survives_death_before_every_call_of_every_rank(void **state) {
-  fixture_t *f = *state;
   for (int r = 0; r < SIZE; r++) {
     int n = 1;
-    while (n < 1000 && one_death(f, r, n))
+    while (n < 1000 && one_death(r, n))
       n++;
     assert_true(n > 10 && n < 1000);
   }
@@ -181,7 +178,7 @@ static void save_in_order(rank_t *rank) {
 
 static void every_rank_makes_its_files_durable_before_the_manifest(void **state) {
   rank_t rank[RANKS_MAX];
-  world_run(*state, SIZE, CUT_TWICE, save_in_order, NULL, rank);
+  world_run(SIZE, CUT_TWICE, save_in_order, NULL, rank);
   for (int r = 0; r < SIZE; r++)
     assert_int_equal(rank[r].status, LS_OK);
 }
@@ -194,17 +191,16 @@ static void save_without_rank_1(rank_t *rank) {
 }
 
 static void a_rank_that_never_comes_costs_a_deadline_and_no_checkpoint(void **state) {
-  fixture_t *f = *state;
   rank_t rank[RANKS_MAX];
   fault_t none = {.rank = -1, .step = 2};
-  prepare(f);
-  world_run(f, SIZE, CUT_TWICE, save_without_rank_1, &none, rank);
+  prepare();
+  world_run(SIZE, CUT_TWICE, save_without_rank_1, &none, rank);
   assert_int_not_equal(rank[0].status, LS_OK);
   assert_int_not_equal(rank[2].status, LS_OK);
   assert_contains(f->log, "saving a checkpoint");
   assert_string_equal(listing(f->dir), S(1));
-  fixture_forget(f);
-  assert_int_equal(world_newest(f, 2), 1);
+  fixture_forget();
+  assert_int_equal(world_newest(2), 1);
 }
 
 /* ---- loading, and the fingerprint ---- */
@@ -231,14 +227,13 @@ static void hash_with_fault(rank_t *rank) {
 }
 
 static void all_ranks_learn_that_one_lacks_memory(void **state) {
-  fixture_t *f = *state;
   static const work_fn works[] = {load_with_fault, hash_with_fault};
   rank_t rank[RANKS_MAX];
-  prepare(f);
+  prepare();
   for (int i = 0; i < 2 * LS_COUNT(works); i++) {
     fault_t fault = {.rank = i % 2, .hit = true};
     for (fault.heap = 1; fault.hit && fault.heap < 1000; fault.heap++) {
-      world_run(f, 2, CUT_TWICE, works[i / 2], &fault, rank);
+      world_run(2, CUT_TWICE, works[i / 2], &fault, rank);
       for (int r = 0; r < 2; r++)
         assert_int_equal(rank[r].status, fault.hit ? LS_ERR_MEMORY : LS_OK);
     }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 static void writes_the_exact_bytes(void **state) {
-  fixture_t *f = *state;
   float weight[2] = {1.5f, -2.0f};
   unsigned char flag[3] = {7, 8, 9};
   const ls_ckpt_tensor_t tensors[] = {{"b", LS_SHAPE(LS_U8, 3), flag}, {"w", LS_SHAPE(LS_F32, 1, 2), weight}};
@@ -31,7 +30,6 @@ static void writes_the_exact_bytes(void **state) {
 
 /* A header's length begins like other files now and then: 640 like a pickle, 0x685a42 like bzip2. It counts where it can be one. */
 static void a_length_that_looks_like_another_file(void **state) {
-  fixture_t *f = *state;
   static const uint64_t lengths[] = {640, 1152, 1408, 0x685a42, 0xffd8ff};
   size_t json_bytes;
   for (int i = 0; i < LS_COUNT(lengths); i++) {
@@ -43,7 +41,6 @@ static void a_length_that_looks_like_another_file(void **state) {
 }
 
 static void reads_back_what_was_written(void **state) {
-  fixture_t *f = *state;
   state_t s;
   state_create(&s, 3);
   state_fill(&s, 11);
@@ -71,7 +68,6 @@ static void reads_back_what_was_written(void **state) {
 
 /* One number of each 16-bit type that is finite, and its neighbour that is not. */
 static void stores_types_of_sixteen_bits(void **state) {
-  fixture_t *f = *state;
   uint16_t bf16[2] = {0x3f80, 0x7f7f}, f16[2] = {0x3c00, 0x7bff}, u16[2] = {0, 0xffff};
   const ls_ckpt_tensor_t tensors[] = {{"bf16", LS_SHAPE(LS_BF16, 2), bf16},
                                       {"f16", LS_SHAPE(LS_F16, 2), f16},
@@ -102,7 +98,6 @@ static void stores_types_of_sixteen_bits(void **state) {
 }
 
 static void writes_a_file_without_tensors(void **state) {
-  fixture_t *f = *state;
   char *bytes;
   size_t size;
   assert_int_equal(image_write(f->ctx, NULL, 0, &bytes, &size), LS_OK);
@@ -118,7 +113,6 @@ static void writes_a_file_without_tensors(void **state) {
 }
 
 static void refuses_names_that_clash(void **state) {
-  fixture_t *f = *state;
   float x = 0;
   static const struct {
     const char *a, *b, *reason;
@@ -128,7 +122,7 @@ static void refuses_names_that_clash(void **state) {
                {"w", "a\nb", "printable ASCII"},
                {"w", "\xc3\xa4", "printable ASCII"}};
   for (int i = 0; i < LS_COUNT(cases); i++) {
-    fixture_forget(f);
+    fixture_forget();
     const ls_ckpt_tensor_t t[] = {{cases[i].a, LS_SHAPE(LS_F32, 1), &x},
                                   {cases[i].b, LS_SHAPE(LS_F32, 1), &x}};
     char *bytes = NULL;
@@ -197,10 +191,9 @@ static const bad_t bad_files[] = {
 };
 
 static void refuses_malformed_files_with_the_reason(void **state) {
-  fixture_t *f = *state;
   for (int i = 0; i < LS_COUNT(bad_files); i++) {
     const bad_t *b = &bad_files[i];
-    fixture_forget(f);
+    fixture_forget();
     uint64_t json_bytes = strlen(b->header), length = b->length ? b->length : json_bytes;
     size_t size = 8 + json_bytes + b->data_bytes;
     char *bytes = malloc(size); /* exactly: a read beyond the end is seen by the sanitizer */
@@ -227,7 +220,6 @@ static void refuses_malformed_files_with_the_reason(void **state) {
 }
 
 static void refuses_every_truncation(void **state) {
-  fixture_t *f = *state;
   static const char header[] = "{\"a\":" T("F32", "[2]", 0, 8) "}";
   char whole[8 + sizeof header - 1 + 8] = {sizeof header - 1};
   memcpy(whole + 8, header, sizeof header - 1);
@@ -247,7 +239,7 @@ static void refuses_every_truncation(void **state) {
 
 /* ---- memory ---- */
 
-static ls_status_t write_and_read(fixture_t *f, const state_t *s) {
+static ls_status_t write_and_read(const state_t *s) {
   char *bytes = NULL;
   size_t size;
   ls_status_t status = image_write(f->ctx, s->param, PARAM_COUNT, &bytes, &size);
@@ -264,18 +256,17 @@ static ls_status_t write_and_read(fixture_t *f, const state_t *s) {
 }
 
 static void reports_every_failed_allocation(void **state) {
-  fixture_t *f = *state;
   state_t s;
   state_create(&s, 3);
   state_fill(&s, 1);
   ls_ctx_fail_alloc(f->ctx, 0);
-  assert_int_equal(write_and_read(f, &s), LS_OK);
+  assert_int_equal(write_and_read(&s), LS_OK);
   int64_t made = ls_ctx_fail_alloc(f->ctx, 0);
   assert_true(made >= 3);
   for (int64_t n = 1; n <= made; n++) {
-    fixture_forget(f);
+    fixture_forget();
     ls_ctx_fail_alloc(f->ctx, n);
-    assert_int_equal(write_and_read(f, &s), LS_ERR_MEMORY);
+    assert_int_equal(write_and_read(&s), LS_ERR_MEMORY);
     assert_int_equal(ls_ctx_error_count(f->ctx), 1);
   }
   ls_ctx_fail_alloc(f->ctx, 0);
@@ -289,7 +280,6 @@ static void *failing_malloc(size_t size) {
 
 /* jansson takes an allocation that fails within a string for bad syntax, so either error will do. */
 static void survives_every_failed_allocation_of_the_json_library(void **state) {
-  fixture_t *f = *state;
   state_t s;
   state_create(&s, 3);
   state_fill(&s, 1);
@@ -297,8 +287,8 @@ static void survives_every_failed_allocation_of_the_json_library(void **state) {
   json_set_alloc_funcs(failing_malloc, free);
   for (int n = 0; n < 10000 && (status == LS_ERR_MEMORY || status == LS_ERR_CORRUPT); n++) {
     json_left = n;
-    fixture_forget(f);
-    status = write_and_read(f, &s);
+    fixture_forget();
+    status = write_and_read(&s);
   }
   json_set_alloc_funcs(malloc, free);
   assert_int_equal(status, LS_OK);

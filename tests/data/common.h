@@ -32,6 +32,12 @@ int said_close(void **state);
 void said_clear(void);
 /* Fails the test, showing everything, unless `part` was said. */
 void assert_said(const char *part);
+/* The call gives this status, and `part` was said. */
+#define assert_refused(call, status, part)                                                                   \
+  do {                                                                                                       \
+    assert_int_equal(call, status);                                                                          \
+    assert_said(part);                                                                                       \
+  } while (0)
 
 /* A file in a temporary folder of this process; the path stays valid until the end of the test, or files_remove. */
 const char *file_make(const char *name, const void *bytes, size_t size);

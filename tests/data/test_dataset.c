@@ -76,8 +76,7 @@ static void test_several_files_are_one_set(void **state) {
   ls_dataset_close(whole);
   ls_dataset_close(parts);
   file_make("x-3", wide, sizeof wide);
-  assert_int_equal(open_case(said.ctx, &c, &parts), LS_ERR_DATA);
-  assert_said("x-3: its rows are u8 (3, 1), those of ");
+  assert_refused(open_case(said.ctx, &c, &parts), LS_ERR_DATA, "x-3: its rows are u8 (3, 1), those of ");
   assert_int_equal(ls_ctx_error_count(said.ctx), 1);
 }
 
@@ -166,12 +165,12 @@ static void test_tokens(void **state) {
   ls_dataset_close(d);
 
   want.outputs = 5;
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
-  assert_said("row 1 (from 0): class 5, but the model's last layer has 5 units");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA,
+                 "row 1 (from 0): class 5, but the model's last layer has 5 units");
   want.outputs = 6;
   want.positions = 2;
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
-  assert_said("has 3 class numbers per sample, but the model's output has 2 positions");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA,
+                 "has 3 class numbers per sample, but the model's output has 2 positions");
   want.positions = 3;
   char half[sizeof i64];
   memcpy(half, i64, sizeof i64);
@@ -179,8 +178,8 @@ static void test_tokens(void **state) {
   config.features = file_make("half.npy", half, sizeof half - 1);
   memcpy(half + sizeof half - 9, "\0\0\0\0\0\0\xe0\x3f", 8); /* 0.5 */
   config.features = file_make("half.npy", half, sizeof half - 1);
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA);
-  assert_said("is no whole number of 32 bits");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &d), LS_ERR_DATA,
+                 "is no whole number of 32 bits");
 }
 
 static void test_csv(void **state) {
@@ -212,171 +211,165 @@ static void test_split(void **state) {
   }
 }
 
-/* Each row spoils a good case a little. */
-static void spoil(int which, case_t *c) {
-  static float x[4] = {1, 2, 3, 4}, y[2] = {1, 2};
-  static int32_t classes[2] = {0, 5};
-  ls_data_config_t *f = &c->config;
-  bool memory = which >= 30;
-  if (memory) {
-    *c = (case_t){.config = {.kind = LS_DATA_MEMORY}, .want = {2, 1, false}};
-    c->memory = (ls_data_memory_t){.rows = 2, .inputs = 2, .outputs = 1, .features = x, .targets = y};
-  }
-  switch (which) {
-  case 0:
-    f->features = NULL;
-    break;
-  case 1:
-    f->targets = NULL;
-    break;
-  case 2:
-    f->path = "x.csv";
-    break;
-  case 3:
-    f->features = "/nowhere/images";
-    break;
-  case 4:
-    f->targets = file_make("short", short_labels, sizeof short_labels);
-    break;
-  case 5:
-    c->want.inputs = 784;
-    break;
-  case 6:
-    c->want.outputs = 2;
-    break;
-  case 7:
-    c->want = (ls_data_want_t){2, 3, false};
-    break;
-  case 8:
-    f->targets = f->features;
-    break;
-  case 9:
-    f->validation = 0.999;
-    break;
-  case 10:
-    f->validation = 1.0;
-    break;
-  case 11:
-    f->kind = 77;
-    break;
-  case 12:
-    f->features = file_make("cut", images, sizeof images - 1);
-    break;
-  case 13:
-    f->kind = LS_DATA_NPY;
-    break;
-  case 14:
-    c->want.inputs = 0;
-    break;
-  case 20:
-    f->target.count = 0;
-    break;
-  case 21:
-    f->path = NULL;
-    break;
-  case 22:
-    f->target = (ls_strings_t){1, names + 2};
-    break;
-  case 23:
-    f->target = (ls_strings_t){1, names + 3};
-    break;
-  case 24:
-    f->columns = (ls_strings_t){2, names};
-    break;
-  case 25:
-    f->target = (ls_strings_t){1, names + 4};
-    c->want = (ls_data_want_t){2, 3, true};
-    break;
-  case 26:
-    f->target = (ls_strings_t){1, names};
-    c->want = (ls_data_want_t){2, 7, true};
-    break;
-  case 27:
-    f->target = (ls_strings_t){2, names}, c->want = (ls_data_want_t){1, 3, true};
-    break;
-  case 28:
-    f->columns = (ls_strings_t){1, names};
-    break;
-  case 29:
-    f->features = "x";
-    break;
-  case 30:
-    c->memory.rows = 0;
-    break;
-  case 31:
-    c->memory.features = NULL;
-    break;
-  case 32:
-    c->want.classes = true;
-    break;
-  case 33:
-    c->memory.inputs = 0;
-    break;
-  case 34:
-    c->memory.rows = INT64_MAX;
-    break;
-  case 35:
-    c->want = (ls_data_want_t){2, 3, true};
-    c->memory.classes = classes;
-    break;
-  default:
-    fail();
-  }
+/* A section of files in the folder of `images`, "labels", "table.csv" and others, from text. */
+static void section_of(const char *text, ls_arena_t *arena, ls_data_config_t *config) {
+  ls_doc_t doc;
+  char whole[200], folder[200];
+  snprintf(whole, sizeof whole, "data: {%s}", text);
+  snprintf(folder, sizeof folder, "%s", file_make("images", images, sizeof images));
+  *strrchr(folder, '/') = '\0';
+  file_make("labels", labels, sizeof labels);
+  file_make("short", short_labels, sizeof short_labels);
+  file_make("cut", images, sizeof images - 1);
+  file_make("table.csv", table, sizeof table - 1);
+  assert_int_equal(ls_doc_parse(said.ctx, "c.yaml", whole, strlen(whole), &doc), LS_OK);
+  assert_int_equal(ls_doc_start_paths(&doc, doc.root, folder), LS_OK);
+  assert_int_equal(
+      ls_option_parse(said.ctx, arena, &ls_data_section, ls_doc_get(doc.root, "data"), NULL, config), LS_OK);
+  ls_doc_release(&doc);
 }
 
+#define IDX    "kind: idx, "
+#define CSV    "kind: csv, "
+#define LABELS ", targets: labels"
+#define TABLE  "path: table.csv"
 static void test_refuses(void **state) {
   static const struct {
-    int which;
+    const char *text;
+    ls_data_want_t want;
     ls_status_t status;
     const char *part;
   } rows[] = {
-      {0, LS_ERR_CONFIG, "data.features is needed with data.kind: idx"},
-      {1, LS_ERR_CONFIG, "data.targets is needed with data.kind: idx"},
-      {2, LS_ERR_CONFIG, "data.path does not go with data.kind: idx"},
-      {3, LS_ERR_NOT_FOUND, "/nowhere/images"},
-      {4, LS_ERR_DATA, "images has 4 samples, but"},
-      {5, LS_ERR_DATA, "2 features per sample, but the model's input is 784: set model.input to [2, 1]"},
-      {6, LS_ERR_DATA, "row 2 (from 0): class 2, but the model's last layer has 2 units"},
-      {7, LS_ERR_DATA,
+      {IDX "targets: labels", {2, 3, true}, LS_ERR_CONFIG, "data.features is needed with data.kind: idx"},
+      {IDX "features: images", {2, 3, true}, LS_ERR_CONFIG, "data.targets is needed with data.kind: idx"},
+      {IDX "features: images" LABELS ", path: x.csv",
+       {2, 3, true},
+       LS_ERR_CONFIG,
+       "data.path does not go with data.kind: idx"},
+      {IDX "features: /nowhere/images" LABELS, {2, 3, true}, LS_ERR_NOT_FOUND, "/nowhere/images"},
+      {IDX "features: images, targets: short", {2, 3, true}, LS_ERR_DATA, "images has 4 samples, but"},
+      {IDX "features: images" LABELS,
+       {784, 3, true},
+       LS_ERR_DATA,
+       "2 features per sample, but the model's input is 784: set model.input to [2, 1]"},
+      {IDX "features: images" LABELS,
+       {2, 2, true},
+       LS_ERR_DATA,
+       "row 2 (from 0): class 2, but the model's last layer has 2 units"},
+      {IDX "features: images" LABELS,
+       {2, 3, false},
+       LS_ERR_DATA,
        "1 target per sample, but the model's last layer has 3 units: give it 1, or use loss: cross"},
-      {8, LS_ERR_DATA, "class numbers are one column, but there are 2"},
-      {9, LS_ERR_DATA, "leaves none to train on"},
-      {10, LS_ERR_CONFIG, "less than 1"},
-      {11, LS_ERR_ARGUMENT, "unknown kind"},
-      {12, LS_ERR_DATA, "it is truncated"},
-      {13, LS_ERR_DATA, "not a .npy file"},
-      {14, LS_ERR_ARGUMENT, "0 inputs"},
-      {20, LS_ERR_CONFIG, "data.target is needed with data.kind: csv"},
-      {21, LS_ERR_CONFIG, "data.path is needed with data.kind: csv"},
-      {22, LS_ERR_DATA, "there is no column 'bb'"},
-      {23, LS_ERR_DATA, "column 'day': a date is not a number"},
-      {24, LS_ERR_DATA, "cannot be both a feature and a target"},
-      {25, LS_ERR_DATA, "table.csv:4:16: column 'c': target 2.5 is not a class number"},
-      {26, LS_ERR_DATA,
+      {IDX "features: images, targets: images",
+       {2, 3, true},
+       LS_ERR_DATA,
+       "class numbers are one column, but there are 2"},
+      {IDX "features: images" LABELS ", validation: 0.999",
+       {2, 3, true},
+       LS_ERR_DATA,
+       "leaves none to train on"},
+      {IDX "features: cut" LABELS, {2, 3, true}, LS_ERR_DATA, "it is truncated"},
+      {"kind: npy, features: images" LABELS, {2, 3, true}, LS_ERR_DATA, "not a .npy file"},
+      {IDX "features: images" LABELS, {0, 3, true}, LS_ERR_ARGUMENT, "0 inputs"},
+      {CSV TABLE, {2, 1, false}, LS_ERR_CONFIG, "data.target is needed with data.kind: csv"},
+      {CSV "target: b", {2, 1, false}, LS_ERR_CONFIG, "data.path is needed with data.kind: csv"},
+      {CSV TABLE ", target: bb", {2, 1, false}, LS_ERR_DATA, "there is no column 'bb'"},
+      {CSV TABLE ", target: day", {2, 1, false}, LS_ERR_DATA, "column 'day': a date is not a number"},
+      {CSV TABLE ", target: b, columns: [a, b]",
+       {2, 1, false},
+       LS_ERR_DATA,
+       "cannot be both a feature and a target"},
+      {CSV TABLE ", target: c",
+       {2, 3, true},
+       LS_ERR_DATA,
+       "table.csv:4:16: column 'c': target 2.5 is not a class number"},
+      {CSV TABLE ", target: a",
+       {2, 7, true},
+       LS_ERR_DATA,
        "table.csv:5:12: column 'a': class 7, but the model's last layer has 7 units: classes are 0 to 6"},
-      {27, LS_ERR_DATA, "class numbers are one column, but there are 2"},
-      {28, LS_ERR_DATA, "1 feature per sample, but the model's input is 2"},
-      {29, LS_ERR_CONFIG, "data.features does not go with data.kind: csv"},
-      {30, LS_ERR_ARGUMENT, "at least one row"},
-      {31, LS_ERR_ARGUMENT, "features and targets"},
-      {32, LS_ERR_ARGUMENT, "features and classes"},
-      {33, LS_ERR_ARGUMENT, "2 x 0 features"},
-      {34, LS_ERR_ARGUMENT, "make no dataset"},
-      {35, LS_ERR_DATA, "row 1 (from 0): class 5"},
+      {CSV TABLE ", target: [a, b]",
+       {1, 3, true},
+       LS_ERR_DATA,
+       "class numbers are one column, but there are 2"},
+      {CSV TABLE ", target: b, columns: a",
+       {2, 1, false},
+       LS_ERR_DATA,
+       "1 feature per sample, but the model's input is 2"},
+      {CSV TABLE ", target: b, features: x",
+       {2, 1, false},
+       LS_ERR_CONFIG,
+       "data.features does not go with data.kind: csv"},
   };
   for (int i = 0; i < LS_COUNT(rows); i++) {
-    case_t c = rows[i].which < 20 ? idx_case() : csv_case();
-    spoil(rows[i].which, &c);
+    case_t c = {.want = rows[i].want};
+    ls_arena_t arena;
+    ls_arena_init(&arena, said.ctx);
+    section_of(rows[i].text, &arena, &c.config);
     ls_dataset_t *d = NULL;
     said_clear();
     ls_status_t status = open_case(said.ctx, &c, &d);
-    if (status != rows[i].status) fail_msg("case %d: status %d: %s", rows[i].which, status, said.messages);
+    if (status != rows[i].status) fail_msg("case %d: status %d: %s", i, status, said.messages);
     assert_said(rows[i].part);
-    int errors = rows[i].which == 25 ? 2 : 1; /* its column has a fraction and a negative class */
-    if (ls_ctx_error_count(said.ctx) != errors)
-      fail_msg("case %d: another number of errors:\n%s", rows[i].which, said.messages);
+    const bool two = strstr(rows[i].text, "target: c"); /* its column has a fraction and a negative class */
+    if (ls_ctx_error_count(said.ctx) != 1 + two)
+      fail_msg("case %d: another number of errors:\n%s", i, said.messages);
     assert_null(d);
+    ls_arena_release(&arena);
     files_remove();
+  }
+}
+
+/* Samples, and fields of a section, that a program gives. */
+static void test_refuses_what_a_program_gives(void **state) {
+  static float x[4] = {1, 2, 3, 4}, y[2] = {1, 2};
+  static int32_t classes[2] = {0, 5};
+  const struct {
+    ls_data_config_t config;
+    ls_data_memory_t memory;
+    ls_data_want_t want;
+    ls_status_t status;
+    const char *part;
+  } rows[] = {
+      {{.kind = LS_DATA_IDX, .validation = 1.0}, {0}, {2, 3, true}, LS_ERR_CONFIG, "less than 1"},
+      {{.kind = 77}, {0}, {2, 3, true}, LS_ERR_ARGUMENT, "unknown kind"},
+      {{.kind = LS_DATA_MEMORY},
+       {0, 2, 1, .features = x, .targets = y},
+       {2, 1, false},
+       LS_ERR_ARGUMENT,
+       "at least one row"},
+      {{.kind = LS_DATA_MEMORY},
+       {2, 2, 1, .targets = y},
+       {2, 1, false},
+       LS_ERR_ARGUMENT,
+       "features and targets"},
+      {{.kind = LS_DATA_MEMORY},
+       {2, 2, 1, .features = x, .targets = y},
+       {2, 1, true},
+       LS_ERR_ARGUMENT,
+       "features and classes"},
+      {{.kind = LS_DATA_MEMORY},
+       {2, 0, 1, .features = x, .targets = y},
+       {2, 1, false},
+       LS_ERR_ARGUMENT,
+       "2 x 0 features"},
+      {{.kind = LS_DATA_MEMORY},
+       {INT64_MAX, 2, 1, .features = x, .targets = y},
+       {2, 1, false},
+       LS_ERR_ARGUMENT,
+       "make no dataset"},
+      {{.kind = LS_DATA_MEMORY},
+       {2, 2, 1, .features = x, .targets = y, .classes = classes},
+       {2, 3, true},
+       LS_ERR_DATA,
+       "row 1 (from 0): class 5"},
+  };
+  for (int i = 0; i < LS_COUNT(rows); i++) {
+    const case_t c = {rows[i].config, rows[i].memory, rows[i].want};
+    ls_dataset_t *d = NULL;
+    said_clear();
+    assert_refused(open_case(said.ctx, &c, &d), rows[i].status, rows[i].part);
+    assert_int_equal(ls_ctx_error_count(said.ctx), 1);
+    assert_null(d);
   }
 }
 
@@ -387,13 +380,13 @@ static void test_memory_values_must_be_finite(void **state) {
   case_t c = {.config = {.kind = LS_DATA_MEMORY}, .memory = memory, .want = {2, 1, false}};
   ls_dataset_t *d = NULL;
   x[3] = 1.0f / zero;
-  assert_int_equal(open_case(said.ctx, &c, &d), LS_ERR_DATA);
-  assert_said("given features: row 1, column 1 (from 0) is not finite");
+  assert_refused(open_case(said.ctx, &c, &d), LS_ERR_DATA,
+                 "given features: row 1, column 1 (from 0) is not finite");
   x[3] = 4;
   y[0] = zero / zero;
   said_clear();
-  assert_int_equal(open_case(said.ctx, &c, &d), LS_ERR_DATA);
-  assert_said("given targets: row 0, column 0 (from 0) is not finite");
+  assert_refused(open_case(said.ctx, &c, &d), LS_ERR_DATA,
+                 "given targets: row 0, column 0 (from 0) is not finite");
 }
 
 static void test_tiny_validation_is_said(void **state) {
@@ -496,12 +489,12 @@ static void test_validation_from_its_own_file(void **state) {
   ls_dataset_close(d);
 
   config.validation = 0.25;
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_CONFIG);
-  assert_said("data.validation_path names a file: give one of the two");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_CONFIG,
+                 "data.validation_path names a file: give one of the two");
   config.validation = 0;
   config.validation_path = file_make("other.csv", other, strlen(other));
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_DATA);
-  assert_said("is column 'b', in ");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 3, NULL, &none), LS_ERR_DATA,
+                 "is column 'b', in ");
   float one[] = {1, 2}; /* samples in memory take the place of every file */
   ls_data_memory_t memory = {.rows = 2, .inputs = 1, .outputs = 1, .features = one, .targets = one};
   ls_data_config_t held = {.kind = LS_DATA_MEMORY, .validation_path = "nowhere.csv"};
@@ -540,5 +533,5 @@ static void test_a_hash_does_not_depend_on_the_stack(void **state) {
 
 TESTS(said_open, said_close, test_validation_from_its_own_file, test_idx, test_several_files_are_one_set,
       test_bytes_stay_bytes, test_tokens, test_csv, test_split, test_refuses,
-      test_memory_values_must_be_finite, test_tiny_validation_is_said, test_every_allocation_may_fail,
-      test_section, test_a_hash_does_not_depend_on_the_stack)
+      test_refuses_what_a_program_gives, test_memory_values_must_be_finite, test_tiny_validation_is_said,
+      test_every_allocation_may_fail, test_section, test_a_hash_does_not_depend_on_the_stack)

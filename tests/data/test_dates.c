@@ -120,9 +120,8 @@ static void what_is_no_date_is_refused(void **state) {
   for (int i = 0; i < LS_COUNT(configs); i++) {
     said_clear();
     ls_matrix_t m;
-    assert_int_equal(ls_read_csv_features(said.ctx, "f", bad, sizeof bad - 1, 0, &configs[i], &target, &m),
-                     LS_ERR_DATA);
-    assert_said(expect[i]);
+    assert_refused(ls_read_csv_features(said.ctx, "f", bad, sizeof bad - 1, 0, &configs[i], &target, &m),
+                   LS_ERR_DATA, expect[i]);
   }
 }
 
@@ -136,10 +135,9 @@ static void a_column_called_like_a_part_is_refused(void **state) {
   for (int i = 0; i < LS_COUNT(texts); i++) {
     ls_data_config_t config = {.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS};
     said_clear();
-    assert_int_equal(
+    assert_refused(
         ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m),
-        LS_ERR_DATA);
-    assert_said("column 'when.year' has the name of a part of the dates in column 'when'");
+        LS_ERR_DATA, "column 'when.year' has the name of a part of the dates in column 'when'");
     config.columns = (ls_strings_t)NAMES("when.month"); /* no part of that name */
     assert_int_equal(
         ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m), LS_OK);

@@ -390,8 +390,8 @@ static void classes_of_positions_are_refused(void **state) {
     const ls_data_config_t config = array_config(&arrays, form, config_of(NULL));
     ls_dataset_t *d = NULL;
     said_clear();
-    assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &positions, 3, NULL, &d), LS_ERR_CONFIG);
-    assert_said("change pictures, but not the targets of their positions");
+    assert_refused(ls_dataset_open(said.ctx, &config, NULL, &positions, 3, NULL, &d), LS_ERR_CONFIG,
+                   "change pictures, but not the targets of their positions");
   }
 }
 
@@ -646,8 +646,7 @@ static void a_file_that_vanishes_ends_the_run(void **state) {
     int bad = ls_dataset_row(d, LS_PART_TRAIN, 0) == 1 ? 0 : 1;
     if (bad == 1) assert_int_equal(ls_loader_acquire(loader, 0), LS_OK);
     assert_int_equal(ls_loader_acquire(loader, bad), LS_ERR_NOT_FOUND);
-    assert_int_equal(ls_loader_acquire(loader, 1), LS_ERR_NOT_FOUND);
-    assert_said("gone.png: cannot be opened");
+    assert_refused(ls_loader_acquire(loader, 1), LS_ERR_NOT_FOUND, "gone.png: cannot be opened");
     ls_loader_destroy(loader);
     ls_dataset_close(d);
     files_remove();

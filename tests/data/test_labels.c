@@ -147,10 +147,8 @@ static void refusals(void **state) {
   for (int i = 0; i < LS_COUNT(cases); i++) {
     ls_dataset_t *d = NULL;
     said_clear();
-    assert_int_equal(
-        open_labels(said.ctx, cases[i].text, cases[i].held, cases[i].given, cases[i].trained, &d),
-        LS_ERR_DATA);
-    assert_said(cases[i].why);
+    assert_refused(open_labels(said.ctx, cases[i].text, cases[i].held, cases[i].given, cases[i].trained, &d),
+                   LS_ERR_DATA, cases[i].why);
     files_remove();
   }
 }

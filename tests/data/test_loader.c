@@ -154,13 +154,12 @@ static void test_refuses(void **state) {
   by_row.row = &row;
   many.rows = INT64_C(1) + INT32_MAX;
   said_clear();
-  assert_int_equal(ls_loader_create(said.ctx, &many, &b->spec, 0, 1, &by_row, &l), LS_ERR_ARGUMENT);
-  assert_said("32 bits");
+  assert_refused(ls_loader_create(said.ctx, &many, &b->spec, 0, 1, &by_row, &l), LS_ERR_ARGUMENT, "32 bits");
   ls_dataset_close(b->dataset);
   b->dataset = counting_dataset(said.ctx, ROWS, BATCH_INPUTS, 0, true);
   b->spec.part = LS_PART_VALIDATION;
-  assert_int_equal(ls_loader_create(said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_ERR_ARGUMENT);
-  assert_said("the part to load from is empty");
+  assert_refused(ls_loader_create(said.ctx, b->dataset, &b->spec, 0, 2, b->slots, &l), LS_ERR_ARGUMENT,
+                 "the part to load from is empty");
   assert_null(l);
   bench_close(b);
 }

@@ -74,9 +74,9 @@ static void indicators_of_columns_with_gaps(void **state) {
 
   want.inputs = 5;
   said_clear();
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said("some.csv has 4 features per sample (the last 1 of them indicators of gaps), but the "
-              "model's input is 5");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA,
+                 "some.csv has 4 features per sample (the last 1 of them indicators of gaps), but the "
+                 "model's input is 5");
   config.indicators = (ls_strings_t)NAMES("a", "c"); /* of a checkpoint */
   config.indicators_trained = true;
   assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_OK);
@@ -87,8 +87,8 @@ static void indicators_of_columns_with_gaps(void **state) {
 
 static void refusals(void **state) {
   ls_dataset_t *d = NULL;
-  assert_int_equal(open_gaps(said.ctx, LS_MISSING_ERROR, 2, NULL, &d), LS_ERR_DATA);
-  assert_said("t.csv:2:14: column 'b': empty cell where a number is needed; data.missing: mean fills it");
+  assert_refused(open_gaps(said.ctx, LS_MISSING_ERROR, 2, NULL, &d), LS_ERR_DATA,
+                 "t.csv:2:14: column 'b': empty cell where a number is needed; data.missing: mean fills it");
   assert_said("t.csv:3:12: column 'a': 'NA' is not a finite number; data.missing: mean fills it");
 
   static const char none[] = "a,y\n,1\nNA,2\n", target[] = "a,y\n1,1\n2,\n";
@@ -98,19 +98,19 @@ static void refusals(void **state) {
                              .target = NAMES("y"),
                              .missing = LS_MISSING_MEAN};
   said_clear();
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_CONFIG);
-  assert_said("data.missing: mean needs data.normalize: true");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_CONFIG,
+                 "data.missing: mean needs data.normalize: true");
   config.normalize = true;
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said("n.csv: column 'a' has no value in the training part");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA,
+                 "n.csv: column 'a' has no value in the training part");
   config.path = file_make("m.csv", target, sizeof target - 1);
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said("m.csv:3:3: column 'y': empty cell where a number is needed, and a target is never missing: "
-              "remove the row");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA,
+                 "m.csv:3:3: column 'y': empty cell where a number is needed, and a target is never missing: "
+                 "remove the row");
   static const char names[] = "a,y\n1,1\n2,oak\n";
   config.path = file_make("o.csv", names, sizeof names - 1);
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA);
-  assert_said(
+  assert_refused(
+      ls_dataset_open(said.ctx, &config, NULL, &want, 7, NULL, &d), LS_ERR_DATA,
       "o.csv:3:3: column 'y': 'oak' is not a finite number; with loss: cross-entropy texts of one target "
       "column are classes");
 }

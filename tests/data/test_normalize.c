@@ -105,13 +105,12 @@ static void test_given_values(void **state) {
   ls_norm_t other = a->norm;
   other.inputs = 4;
   ls_dataset_t *none = NULL;
-  assert_int_equal(open_table(said.ctx, &t, 0.25, true, &other, &none), LS_ERR_MISMATCH);
-  assert_said("normalisation is for 4 and 2");
+  assert_refused(open_table(said.ctx, &t, 0.25, true, &other, &none), LS_ERR_MISMATCH,
+                 "normalisation is for 4 and 2");
   float huge[COLS] = {FLT_MAX, 1, 1, 1, FLT_MAX};
   other = a->norm;
   other.scale = huge;
-  assert_int_equal(open_table(said.ctx, &t, 0.25, true, &other, &none), LS_ERR_DATA);
-  assert_said("is not finite");
+  assert_refused(open_table(said.ctx, &t, 0.25, true, &other, &none), LS_ERR_DATA, "is not finite");
   assert_null(none);
   ls_dataset_close(a);
   ls_dataset_close(b);

@@ -50,8 +50,8 @@ static void test_sp500(void **state) {
   assert_true(((float *)d->targets)[0] == 1455.219971f);
   ls_dataset_close(d);
   config.target = (ls_strings_t)NAMES("clsoe");
-  assert_int_equal(ls_dataset_open(said.ctx, &config, NULL, &want, 42, NULL, &d), LS_ERR_DATA);
-  assert_said("sp500-2000.csv.gz:1:1: there is no column 'clsoe'; did you mean 'close'?");
+  assert_refused(ls_dataset_open(said.ctx, &config, NULL, &want, 42, NULL, &d), LS_ERR_DATA,
+                 "sp500-2000.csv.gz:1:1: there is no column 'clsoe'; did you mean 'close'?");
 }
 
 TESTS(said_open, said_close, the_digits_of_the_repository, all_digits, test_sp500)

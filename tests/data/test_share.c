@@ -99,11 +99,11 @@ static void without_shared_memory_every_rank_has_its_own(void **state) {
 static void what_is_no_dataset_is_refused(void **state) {
   char block[8192] = {0};
   ls_dataset_t *d;
-  assert_int_equal(ls_dataset_map(said.ctx, file_make("large", block, sizeof block), &d), LS_ERR_DATA);
-  assert_said("these are no shared samples");
+  assert_refused(ls_dataset_map(said.ctx, file_make("large", block, sizeof block), &d), LS_ERR_DATA,
+                 "these are no shared samples");
   assert_int_equal(ls_dataset_map(said.ctx, file_make("short", block, 7), &d), LS_ERR_IO);
-  assert_int_equal(ls_dataset_map(said.ctx, "/nowhere", &d), LS_ERR_IO);
-  assert_said("/nowhere: no shared samples: No such file");
+  assert_refused(ls_dataset_map(said.ctx, "/nowhere", &d), LS_ERR_IO,
+                 "/nowhere: no shared samples: No such file");
 }
 
 static ls_status_t share_and_map(ls_ctx_t *ctx, void *arg) {

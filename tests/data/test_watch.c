@@ -130,8 +130,8 @@ static void a_file_that_was_written_again_is_an_error(void **state) {
   assert_int_equal(truncate(features, 0), 0);
   ls_dataset_hash(d, 0, d->rows, hex);
   assert_int_equal(truncate(features, 128 + ROWS * COLS), 0);
-  assert_int_equal(fill(d, 0), LS_ERR_IO);
-  assert_said(
+  assert_refused(
+      fill(d, 0), LS_ERR_IO,
       "/x.npy: a part of it could not be read any more: it became shorter for a while, or its storage");
   ls_dataset_close(d);
 }
