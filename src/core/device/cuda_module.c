@@ -1,5 +1,5 @@
-/* Loads the CUDA module at run time, so that one binary starts on machines with and without CUDA, and names
- * exactly what is missing. */
+/* Loads the CUDA module at run time, so that one binary starts on machines with and without CUDA, and names what is
+ * missing. */
 #include "device/device.h"
 
 #include <dlfcn.h>

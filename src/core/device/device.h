@@ -1,13 +1,12 @@
-/* Devices, buffers and streams behind one table per backend. Backends: ref (plain C), cpu (tuned, threads),
- * null (computes nothing, for dry runs), cuda (a module loaded at run time).
+/* Devices, buffers and streams: one table per backend. Backends: ref (plain C), cpu (tuned, threads), null
+ * (computes nothing, for dry runs), cuda (a module loaded at run time).
  *
- * A stream runs its work in order. Host backends have two kinds of streams: INLINE runs each call at once in
- * the calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams, INLINE with
- * the memory that computing takes. SIDE computes beside an INLINE stream: on CUDA with such memory of its own and lower
- * priority, on a host as ASYNC.
- * An event marks a place in a stream; another stream (or the host) waits for it. Errors inside a stream stick
- * to it: later work is skipped, and sync returns the first error. Unless said otherwise one thread uses a
- * device and its streams. */
+ * A stream runs its work in order. Host backends have two kinds of streams: INLINE runs each call at once in the
+ * calling thread, ASYNC has a thread of its own (the communication lane). On CUDA both are CUDA streams; INLINE has
+ * the memory that kernels need to compute. A SIDE stream computes at the same time as an INLINE stream: on CUDA
+ * with memory of its own and lower priority, on a host as ASYNC. An event marks a place in a stream; another stream
+ * (or the host) waits for it. A stream keeps its first error: it skips later work, and sync returns the error.
+ * Unless said otherwise one thread uses a device and its streams. */
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
@@ -32,7 +31,7 @@ typedef struct {
   /* Results depend neither on the number of threads nor on the addresses of a kernel's operands: work is cut
    * into parts by its size alone. Costs some speed. */
   bool reproducible;
-  ls_math_t math; /* what the backend has (ls_backend_check_math) */
+  ls_math_t math; /* one that the backend has (ls_backend_check_math) */
 } ls_device_options_t;
 
 typedef enum { LS_STREAM_INLINE, LS_STREAM_ASYNC, LS_STREAM_SIDE } ls_stream_kind_t;
@@ -45,7 +44,7 @@ struct ls_device {
   ls_ctx_t *ctx;
   ls_math_t math;
   char name[64];  /* "cpu, 2 threads"; "NVIDIA H200" */
-  uint64_t epoch; /* advances behind every change of a state (ls_state_changed) */
+  uint64_t epoch; /* advances after every change of a state (ls_state_changed) */
 };
 struct ls_stream {
   ls_device_t *device;
@@ -54,19 +53,21 @@ struct ls_stream {
 typedef struct {
   ls_status_t (*open)(ls_ctx_t *ctx, const ls_device_options_t *options, ls_device_t **device);
   void (*close)(ls_device_t *device);
-  /* This backend's version of an op, by op name; NULL when it has none of its own. `device` may be NULL. */
+  /* This backend's version of an op, by op name; NULL if it has none. `device` may be NULL. */
   ls_kernel_fn (*kernel)(const ls_device_t *device, const char *op);
-  /* Whether that version takes 16-bit floats of this dtype where the op's row allows them. NULL: none does. */
+  /* True if that version takes 16-bit floats of this dtype in the tensors for which the op's row allows them. NULL:
+   * none does. */
   bool (*low)(const ls_device_t *device, const char *op, ls_dtype_t dtype);
   int (*count)(ls_ctx_t *ctx); /* devices present; host backends: 1 */
   /* Bytes of the device's memory in use (by any process), and in total. NULL: its memory is the host's. */
   ls_status_t (*memory)(ls_device_t *device, int64_t *used_bytes, int64_t *total_bytes);
-  /* From now on this device accesses the memory of device `index` of this process directly, and copies
-   * between the two go that way; *direct says whether the machine allows it. Without it copies go through the
-   * host's memory. NULL: there is only one memory. */
+  /* Lets this device access the memory of device `index` of this process directly. Copies between the two then go
+   * that way. *direct says whether the machine allows it; otherwise copies go through the host's memory. NULL:
+   * there is only one memory. */
   ls_status_t (*reach)(ls_device_t *device, int index, bool *direct);
-  /* Block k, counted from 0, of the memory that kernels on this stream use beside their arguments. Its contents are
-   * undefined between kernels (tests fill it with NaN). Returns NULL behind the last block. The table's NULL: none. */
+  /* Block k, counted from 0, of the memory that kernels on this stream use besides their arguments. Its contents
+   * are undefined between kernels (tests fill it with NaN). Returns NULL after the last block. A backend without
+   * such memory has no function. */
   void *(*room)(ls_stream_t *stream, int k, size_t *size_bytes);
 } ls_device_ops_t;
 
@@ -81,7 +82,7 @@ typedef struct {
 typedef struct {
   ls_status_t (*create)(ls_device_t *device, ls_stream_kind_t kind, ls_stream_t **stream);
   void (*destroy)(ls_stream_t *stream);
-  /* Any direction between host and device memory. Host memory must stay valid until the copy has run. */
+  /* Copies in any direction between host and device memory. Host memory must stay valid until the copy has run. */
   ls_status_t (*copy)(ls_stream_t *stream, void *to, const void *from, size_t size_bytes);
   /* Calls fn(arg) in stream order on the host. Not while capturing. `arg` stays valid until it has run. */
   ls_status_t (*call)(ls_stream_t *stream, ls_host_fn fn, void *arg);
@@ -92,7 +93,7 @@ typedef struct {
   ls_status_t (*record)(ls_stream_t *stream, ls_event_t *event);
   /* Later work on the stream waits for the event's newest record. INLINE host streams block here. */
   ls_status_t (*wait)(ls_stream_t *stream, ls_event_t *event);
-  /* The host waits until everything on the stream has run, at most deadline_ns (0 = for ever). Returns the
+  /* Makes the host wait until everything on the stream has run, at most deadline_ns (0 = for ever). Returns the
    * stream's first error or LS_ERR_TIMEOUT (not reported: the caller knows what it was waiting for). */
   ls_status_t (*sync)(ls_stream_t *stream, int64_t deadline_ns);
   /* Nanoseconds between two timed events that have both passed. */
@@ -113,7 +114,8 @@ struct ls_backend {
   /* Independent facts; a backend of processors has the first four. */
   bool host_memory; /* its memory is the host's: inputs need no copy, all ranks of a host share it */
   bool plain_c;     /* op rows' plain C versions run on it, on streams of device/host */
-  bool synchronous; /* work put on an inline stream has run: the host's clock times it, and no step lags */
+  bool
+      synchronous; /* work on an inline stream has run when the call returns: the host's clock times it, and no step lags */
   bool host_processors; /* its ranks compute on the host's processors, and slow each other */
   bool threaded;        /* kernels use the threads with which the device was opened */
   bool tf32;            /* supports LS_MATH_TF32; every backend supports the others */
@@ -129,10 +131,11 @@ struct ls_backend {
 
 extern const ls_backend_t ls_backend_ref, ls_backend_cpu, ls_backend_null;
 
-extern const char *const ls_backend_names[];           /* what ls_backend_find takes; NULL-terminated */
-const ls_backend_t *ls_backend_host(const char *name); /* one that needs no module; NULL: none of that name */
-/* "ref", "cpu", "null", "cuda" or "auto" (cuda when its module loads and a device answers, else cpu).
- * For a missing cuda: LS_ERR_UNSUPPORTED with what is missing and why. The table is static. */
+extern const char *const ls_backend_names[]; /* names for ls_backend_find; NULL-terminated */
+const ls_backend_t *
+ls_backend_host(const char *name); /* a backend that needs no module; NULL: none of that name */
+/* Finds "ref", "cpu", "null", "cuda" or "auto" (cuda if its module loads and a device answers, else cpu). Reports
+ * LS_ERR_UNSUPPORTED with the missing part and its cause if cuda is missing. The table is static. */
 ls_status_t ls_backend_find(ls_ctx_t *ctx, const char *name, const ls_backend_t **backend);
 
 /* Reports LS_ERR_CONFIG, naming train.precision, the backend and the remedy, if the backend lacks `math`. */
@@ -141,10 +144,10 @@ ls_status_t ls_backend_check_math(ls_ctx_t *ctx, const ls_backend_t *backend, ls
 enum { LS_BACKEND_KEY_BYTES = 32 };
 const char *ls_backend_key(const ls_backend_t *backend, ls_math_t math, char buf[LS_BACKEND_KEY_BYTES]);
 
-/* Host streams: the pool of the device behind a compute stream, NULL on others. For kernels. */
+/* The thread pool of a host's compute stream; NULL on other streams. For kernels. */
 ls_pool_t *ls_stream_pool(ls_stream_t *stream);
 
-/* The CUDA module: a shared object, searched in $LOCKSTEP_CUDA_MODULE, beside the program or library
+/* The CUDA module: a shared object, searched in $LOCKSTEP_CUDA_MODULE, next to the program or library
  * (../lib/lockstep and .), and in the installed directory. It carries its own copy of base. */
 struct ls_comm;
 typedef struct {

@@ -16,7 +16,7 @@ typedef struct {
   double f[8];
 } ls_attrs_t;
 
-/* Of a loss of classes: the first i[0] of `width` columns are classes; 0: all. */
+/* The number of classes among `width` columns of a loss: the first i[0]; 0: all. */
 static inline int64_t ls_attrs_classes(const ls_attrs_t *attrs, int64_t width) {
   return attrs->i[0] > 0 ? attrs->i[0] : width;
 }
@@ -31,31 +31,31 @@ struct ls_kernel_args {
   int out_count;
   void *scratch; /* as many bytes as the op's row asks for, 64-byte aligned; contents undefined */
   size_t scratch_bytes;
-  /* On a host, for 16-bit floats (graph/low.h): the device's version, which takes f32 at least, and what widens the
-   * tensors, calls it and rounds. A version that takes some 16-bit tensors leaves others to `widened`. */
+  /* Host backends only, for 16-bit floats (graph/low.h). plain: the device's version, which takes at least f32.
+   * widened: widens the tensors, calls `plain` and rounds. A version that takes some 16-bit tensors leaves the
+   * others to `widened`. */
   ls_kernel_fn plain, widened;
-  /* Bit i: in[i] changes only when the device's epoch does, so a kernel may keep what it made of it. */
+  /* Bit i: in[i] changes only when the device's epoch does, so a kernel may keep values computed from it. */
   uint32_t lasting;
 };
 
 enum { LS_STEP_CHANNELS = 4 };
 
-/* Values that change from step to step, as data: one per micro-batch, in the "step" input, dtype u8 (64). */
+/* Values that change from step to step, as data: one struct per micro-batch, in the "step" input, dtype u8 (64). */
 typedef struct {
   uint64_t seed;     /* of the run */
   uint64_t position; /* of this micro-batch's first row in the run's stream of samples: the dropout counter */
   float lr;          /* learning rate of this step */
-  /* Of samples that are no f32 yet: (x - mean) * scale, by channel where these have values of their own. The same in
-   * every step. */
+  /* Samples of other types become f32: (x - mean) * scale, by channel if channels have values of their own. Equal
+   * in every step. */
   float mean[LS_STEP_CHANNELS], scale[LS_STEP_CHANNELS];
   float dloss; /* always 1: the gradient of the loss, from which the backward pass starts */
   float reserved[2];
 } ls_step_params_t;
 static_assert(sizeof(ls_step_params_t) == 64, "step parameters are one cache line, and u8 (64) in graphs");
 
-/* What the end of a step passes on, by slots of f32 (16).
- * ctrl: inputs of the update. counter[0]: steps applied so far (exact in f32 up to 2^24; then it saturates,
- * which only affects bias correction, a factor of 1 by then). */
+/* Slots of f32 (16) that the end of a step passes on. ctrl: inputs of the update. counter[0]: steps applied so far
+ * (exact in f32 up to 2^24; then it saturates, which only affects bias correction, a factor of 1 by then). */
 enum { LS_CTRL_APPLY, LS_CTRL_GRAD_SCALE, LS_CTRL_LR, LS_CTRL_BIAS1, LS_CTRL_BIAS2, LS_CTRL_COUNT = 16 };
 /* stats: outputs for the host. applied is 1 if this step was applied, else 0; skipped counts the steps
  * skipped since the counter buffer was zeroed; skipped_row counts those in a row up to now. */
@@ -80,7 +80,7 @@ enum {
   LS_COUNTER_COUNT = 16
 };
 enum { LS_SCALE_EXPONENT = 16, LS_SCALE_MIN = -16, LS_SCALE_MAX = 8 }; /* 1 to 2^24 */
-/* The function behind a norm that is fused with it. */
+/* The function that follows a norm and is fused with it. */
 enum { LS_BEHIND_NONE, LS_BEHIND_RELU, LS_BEHIND_SILU, LS_BEHIND_COUNT };
 enum { LS_HEAD_COUNT = 16, LS_HEAD_LOSS = 0, LS_HEAD_CORRECT = 1 };
 

@@ -4,8 +4,8 @@
 
 #include "device/kernel.h"
 
-/* Statistics of a batch give (2, c): the mean rounded to f32, then what the rounding left, which is much of a deviation where
- * the mean is far from 0. Given means are (c) alone. NULL: there is no rest. */
+/* Statistics of a batch are (2, c): the mean rounded to f32, and the rest that the rounding left. The rest is a
+ * large part of a deviation if the mean is far from 0. Given means are (c) alone. NULL: there is no rest. */
 static inline const float *ls_mean_rest(const ls_tensor_t *mean) {
   return mean->shape.rank == 2 ? (const float *)mean->data + mean->shape.dim[1] : NULL;
 }

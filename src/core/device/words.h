@@ -12,15 +12,15 @@
 #define LS_WORDS static inline
 #endif
 
-/* turn_words: attrs.i of the op. CHECK 0: the words hold nothing yet. */
+/* attrs.i of op turn_words. CHECK 0: the words have no pattern yet. */
 enum { LS_TURN_COUNT, LS_TURN_FIRST, LS_TURN_SWEEP, LS_TURN_CHECK };
 
 LS_WORDS uint32_t ls_word_pattern(uint64_t word, int64_t sweep) {
   return ((uint32_t)word * 2654435761u + (uint32_t)(word >> 32)) ^ (sweep & 1 ? UINT32_MAX : 0);
 }
 
-/* Words [begin, end) of `words`, of which words[0] is word `first`: returns how many do not hold the pattern of `sweep` (if
- * `check`), and writes the next one, block by block, while a block is in the cache. */
+/* Returns how many of words [begin, end) differ from the pattern of `sweep` (if `check`), and writes the next
+ * pattern. words[0] is word `first`. Works block by block while a block is in the cache. */
 static inline int64_t ls_words_turn(uint32_t *words, int64_t begin, int64_t end, int64_t first, int64_t sweep,
                                     int check) {
   enum { BLOCK_WORDS = 4096 };

@@ -46,7 +46,7 @@ void ls_graph_scope_like(ls_graph_t *graph, const ls_graph_node_t *node) {
   ls_graph_scope(graph, "%.*s", space ? (int)(space - node->name) : 0, node->name);
 }
 
-/* Makes room for one more element: arrays double; the old one stays in the arena as long as the graph. */
+/* Makes room for one more element. Arrays double; the old one stays in the arena as long as the graph. */
 static bool grow(ls_graph_t *graph, void **array, int count, int *capacity, int first, size_t size_bytes) {
   if (count < *capacity) return true;
   int wider = *capacity ? *capacity * 2 : first;
@@ -72,7 +72,7 @@ void ls_graph_use(ls_graph_t *graph, ls_tensor_id_t id, int node) {
   t->uses[at] = node;
 }
 
-/* Every dimension at least 1 and the bytes countable. */
+/* Checks that every dimension is at least 1 and that the bytes can be counted. */
 static bool countable(const ls_shape_t *shape) {
   if (shape->rank < 0 || shape->rank > LS_DIMS_MAX || (int)shape->dtype < 0 || shape->dtype >= LS_DTYPE_COUNT)
     return false;
@@ -190,8 +190,8 @@ static ls_status_t input_shapes(ls_graph_t *graph, const ls_op_t *op, int in_cou
   return LS_OK;
 }
 
-/* Runs the op's shape rule. The rule words a refusal, but does not know the node: it is asked again with a
- * context of its own, and the report adds the node's name. */
+/* Runs the op's shape rule. The rule words a refusal, but does not know the node. So it runs again with a context
+ * of its own, and the report adds the node's name. */
 static ls_status_t output_shapes(ls_graph_t *graph, const ls_op_t *op, const char *node_name,
                                  const ls_attrs_t *attrs, const ls_shape_t *in, ls_shape_t *out) {
   ls_status_t status = ls_op_shape(NULL, op, attrs, in, out);

@@ -50,7 +50,7 @@ typedef struct {
   int *uses;    /* the nodes that read it, in order; a node that reads it twice is listed twice */
   int use_count, use_capacity;
   bool named;              /* set by ls_graph_rename: looked up from outside, so it must stay */
-  ls_tensor_id_t alias_of; /* shares all bytes with that tensor (reshape), -1 = none */
+  ls_tensor_id_t alias_of; /* the tensor with which it shares all bytes (reshape), -1 = none */
   ls_init_t init;          /* parameters, states */
   bool trainable;          /* parameters: clear it before ls_graph_backward to get no gradient */
   int group;               /* parameters: of the optimizer; those of one group lie together */
@@ -84,7 +84,7 @@ struct ls_graph {
   int name_count, name_capacity;
   int pass_changes[LS_GRAPH_PASS_MAX]; /* number of places that each pass changed (pass/pass.h) */
   ls_graph_phase_t phase;              /* phase of nodes appended now */
-  ls_tensor_id_t seed; /* f32 (1): d loss, that the backward pass begins with; -1: there is none yet */
+  ls_tensor_id_t seed; /* f32 (1): d loss, with which the backward pass begins; -1: there is none yet */
   const char *scope;   /* prefix of names appended now, "" at the top */
   ls_status_t status;  /* first failure; later builder calls do nothing, so callers check once at the end */
 };

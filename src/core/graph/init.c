@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Shape (out, .., in): a weight's row feeds one output, its last dimension comes from one input. A vector is both. */
+/* Shape (out, .., in): a row of weights feeds one output; its last dimension has the inputs. A vector is both. */
 static double fan_in(const ls_shape_t *shape) {
   return (double)(shape->rank > 1 ? ls_shape_inner(shape, 1) : ls_shape_count(shape));
 }

@@ -9,7 +9,7 @@
 void ls_graph_name(ls_graph_t *graph, ls_tensor_id_t id, const char *name);
 /* Appends a tensor that no node makes yet; the name is borrowed. -1 after a failure. */
 ls_tensor_id_t ls_graph_append_tensor(ls_graph_t *graph, const char *name, ls_shape_t shape, ls_role_t role);
-/* Appends a node whose outputs are tensors already, and records what it reads and makes. */
+/* Appends a node whose outputs are tensors already, and records its uses and its products. */
 void ls_graph_append(ls_graph_t *graph, const ls_graph_node_t *node);
 /* The tensor that owns the bytes. */
 ls_tensor_id_t ls_graph_owner(const ls_graph_t *graph, ls_tensor_id_t id);

@@ -19,11 +19,11 @@ ls_status_t ls_op_shape(ls_ctx_t *ctx, const ls_op_t *op, const ls_attrs_t *attr
 /* Bytes of scratch. `widened`: for ls_op_kernel on a device that may have to widen low tensors to f32. */
 size_t ls_op_scratch(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out,
                      bool widened);
-/* The device's version of the op for tensors of these shapes, which args->in has; where it has none, the row's plain C,
- * if it runs there. A host's version for f32 serves low tensors as well: args->plain then names it, and
- * args->widened, which is returned unless the version takes some low tensors itself, widens low inputs, calls it and
- * rounds low outputs. NULL: lacks is written, what the backend does not
- * have: "kernel for op 'relu'", "bf16 kernel for op 'relu'". */
+/* Finds the kernel for an op on tensors of these shapes (args->in): the device's version, else the row's plain C if
+ * it runs there. A host's version for f32 serves low tensors too: args->plain then names it, and args->widened
+ * widens low inputs, calls it and rounds low outputs. args->widened is returned unless the version itself takes
+ * some low tensors. NULL: the backend has neither, and `lacks` says what is missing: "kernel for op 'relu'", "bf16
+ * kernel for op 'relu'". */
 enum { LS_KERNEL_TEXT_BYTES = 96 };
 ls_kernel_fn ls_op_kernel(const ls_device_t *device, const ls_op_t *op, ls_kernel_args_t *args,
                           char lacks[LS_KERNEL_TEXT_BYTES]);

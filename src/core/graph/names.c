@@ -1,6 +1,6 @@
-/* Finds a tensor by its name: a hash table with open addressing. An entry belongs to a hash and holds the
- * first tensor whose name has that hash. If that tensor was renamed, or a second name has the same hash,
- * which is rare, all tensors are searched. */
+/* Finds a tensor by its name: a hash table with open addressing. An entry belongs to a hash and names the first
+ * tensor with that hash. If that tensor was renamed, or a second name has the same hash, which is rare, all tensors
+ * are searched. */
 #include "graph/inside.h"
 
 #include <string.h>

@@ -8,11 +8,11 @@
 /* Ops without low_in have low outputs of the dtype attrs.i[LS_ATTR_LOW]; 0 is LS_F32. */
 enum { LS_ATTR_LOW = 15 };
 
-/* The bound on an op's time, for code that prices or lists ops without knowing them. */
+/* The resource that bounds an op's time, for code that prices or lists ops without knowing them. */
 typedef enum {
   LS_OP_OTHER,       /* unspecified: rows that compute nothing */
   LS_OP_PRODUCT,     /* matrix products: arithmetic */
-  LS_OP_CONVOLUTION, /* arithmetic as well */
+  LS_OP_CONVOLUTION, /* arithmetic too */
   LS_OP_RECURRENT,   /* products and functions, position by position */
   LS_OP_ATTENTION,   /* products and exponentials */
   LS_OP_ELEMENTWISE, /* each element once: bytes */
@@ -33,9 +33,9 @@ struct ls_op {
    * wanted[i]; -1 = no gradient. NULL: not differentiable. */
   ls_status_t (*backward)(ls_graph_t *graph, const ls_graph_node_t *node, const ls_tensor_id_t *grad_out,
                           const bool *wanted, ls_tensor_id_t *grad_in);
-  /* For each element of input 0 or output 0, whichever has more; a function like exp or erf counts as 4. */
+  /* per element of input 0 or output 0, whichever has more; a function like exp or erf counts as 4 */
   int flops_each;
-  /* The whole op's, where that rule does not give them. */
+  /* The whole op's, if that rule does not give them. */
   int64_t (*flops)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
   /* Bytes moved; NULL = every input and output once. */
   int64_t (*bytes)(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
@@ -47,8 +47,8 @@ struct ls_op {
   /* Precision (low.h). Bit i: input i may be a 16-bit float; output i then is one, too. */
   uint32_t low_in, low_out;
   bool
-      low_wants; /* products and the like: worth casting inputs for; else it runs low where an input is low already */
-  bool host; /* hosts alone have it: inference with 8-bit integers */
+      low_wants; /* products and the like, which are worth casting inputs for; other ops run low if an input is low already */
+  bool host; /* only hosts have it: inference with 8-bit integers */
 };
 
 /* All op rows of the graph module, NULL-terminated. */

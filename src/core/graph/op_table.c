@@ -136,7 +136,7 @@ int64_t ls_op_bytes(const ls_op_t *op, const ls_attrs_t *attrs, const ls_shape_t
   int64_t bytes = 0;
   for (int i = 0; i < op->in_count; i++)
     bytes += (int64_t)ls_shape_bytes(&in[i]);
-  for (int i = 0; i < op->out_count; i++) /* an inout output is read as well */
+  for (int i = 0; i < op->out_count; i++) /* an inout output is read too */
     bytes += (int64_t)ls_shape_bytes(&out[i]) * (op->inout >> i & 1 ? 2 : 1);
   return bytes;
 }

@@ -12,7 +12,7 @@ static bool among(int value, int count, const int *list) {
   return false;
 }
 
-/* Whether no other node needs tensor `id`, or, if it is kept, whether they find it in time. */
+/* True if no other node needs tensor `id`; if it is kept: if all others still find it in time. */
 static bool may_move(const ls_graph_t *graph, ls_tensor_id_t id, bool keep, int count, const int *old) {
   const ls_graph_tensor_t *t = &graph->tensors[id];
   if (!keep && (t->named || t->role == LS_ROLE_PARAM_GRAD)) return false;
@@ -25,7 +25,7 @@ static bool is_source(const ls_graph_tensor_t *t) {
   return t->role <= LS_ROLE_STATE;
 }
 
-/* Whether the value in this tensor's bytes depends on the time of reading. */
+/* True if the value in this tensor's bytes depends on the time of reading. */
 static bool changes(const ls_graph_t *graph, ls_tensor_id_t id) {
   ls_tensor_id_t owner = graph->tensors[id].alias_of;
   return graph->tensors[owner < 0 ? id : owner].role == LS_ROLE_STATE;

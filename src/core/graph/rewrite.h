@@ -22,11 +22,11 @@ bool ls_graph_remove(ls_graph_t *graph, int node);
 /* Closes the gaps in the list of nodes. */
 void ls_graph_sweep(ls_graph_t *graph);
 
-/* For a pass that inserts nodes: empties the list of nodes, which the pass then appends again, in the same order, with
- * others (ls_graph_op) between them. The old list stays valid as long as the graph. */
+/* Empties the list of nodes for a pass that inserts nodes. The pass then appends the old nodes again, in the same
+ * order, with new ones (ls_graph_op) between them. The old list stays valid as long as the graph. */
 void ls_graph_begin_again(ls_graph_t *graph, const ls_graph_node_t **old, int *count);
-/* Appends a node of the old list, or a new one that makes tensors of the graph. Its inputs may be others than before;
- * the shapes of what it makes follow from them. */
+/* Appends a node of the old list, or a new one that makes tensors of the graph. Its inputs may be others than
+ * before; the shapes of its outputs follow from them. */
 void ls_graph_keep(ls_graph_t *graph, const ls_graph_node_t *node);
 /* A new tensor of the same name, role and shape, of this dtype, that no node makes yet. The twin of a parameter's
  * gradient is an ordinary gradient. */

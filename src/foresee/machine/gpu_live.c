@@ -1,4 +1,4 @@
-/* What NVML, or a recording in its place, says of one GPU at this moment. */
+/* The present state of one GPU, read from NVML or from a recording in its place. */
 #include "machine/gpu_live.h"
 
 #include "machine/gpu_sampler.h"
@@ -23,12 +23,12 @@ struct ls_gpu_live {
   ls_nvml_device_t device;
   ls_nvml_events_t events; /* NULL: the driver tells none */
   double xid, xid_errors;
-  ls_gpu_now_t read; /* the newest reading, which holds until then */
+  ls_gpu_now_t read; /* the newest reading, valid until then */
   int64_t until_ns;
 };
 
-/* A reading holds so many times as long as it took, and at most a second. Where a record was due every 10 ms on an H200,
- * a sixth of them were left out because NVML was asked for each. */
+/* A reading stays valid for so many times the time that it took, at most a second. Before this rule, records due
+ * every 10 ms on an H200 asked NVML each time, and a sixth of them were left out. */
 enum { HOLDS = 20, HOLDS_MOST_NS = 1000000000 };
 
 /* Asked together: nvmlDeviceGetFieldValues. */
@@ -49,7 +49,7 @@ static const struct {
 #undef FIELD
 };
 
-/* Errors of the GPU's kernel driver are told to whoever waits for them from now on. */
+/* Makes NVML report errors of the GPU's kernel driver from now on. */
 static void listen_for_errors(ls_gpu_live_t *live) {
   const ls_nvml_t *n = &live->nvml;
   live->xid = NAN;

@@ -1,10 +1,10 @@
-/* One GPU while a run goes on: a few questions to NVML at a time, none of which stays open.
+/* One GPU while a run goes on: a few questions to NVML at a time; none stays open.
  *
- * LOCKSTEP_NVML=FILE in the environment puts a recording in NVML's place, so that alerts and limits can be tried on any
- * machine. FILE is the event log of a watched run (docs/monitor.md), or written by hand: one JSON object a line with
- * `t` (seconds) and members "gpu_NAME", NAME a row of LS_GPU_NOW_TABLE; `rank` (default 0) is the process' number on its
- * host. Lines without such members are skipped. The first line's t is the moment of opening; a line holds until the next,
- * the last one for ever; members that a line does not have are not known then. */
+ * LOCKSTEP_NVML=FILE in the environment puts a recording in NVML's place, so that alerts and limits can be tried on
+ * any machine. FILE is the event log of a watched run (docs/monitor.md), or written by hand: one JSON object a line
+ * with `t` (seconds) and members "gpu_NAME", NAME a row of LS_GPU_NOW_TABLE; `rank` (default 0) is the process'
+ * number on its host. Lines without such members are skipped. The first line's t is the moment of opening. A line
+ * is valid until the next, the last one for ever. Members that a line lacks are unknown then. */
 #ifndef LS_MACHINE_GPU_LIVE_H
 #define LS_MACHINE_GPU_LIVE_H
 
@@ -15,9 +15,9 @@
 
 typedef struct ls_gpu_live ls_gpu_live_t;
 
-/* X(field): what is known of a GPU, as a double; NaN: the driver refuses. Counters and bytes are sums since the driver
- * was loaded, errors (XID) since this was opened. recovery_action is NVML's number: 0 none, 1 reset, 2 reboot, 3 and 4
- * drain. */
+/* X(field): one fact about a GPU, as a double; NaN: the driver refuses. Counters and bytes are sums since the
+ * driver was loaded, errors (XID) since this was opened. recovery_action is NVML's number: 0 none, 1 reset, 2
+ * reboot, 3 and 4 drain. */
 #define LS_GPU_NOW_TABLE(X)                                                                                  \
   X(ratio) /* share of the driver's last sample period (up to a second) in which kernels ran */              \
   X(memory_bytes)                                                                                            \
@@ -57,10 +57,11 @@ extern const ls_record_t ls_gpu_now_record;
  * *live NULL: there is none, or NVML does not start. LS_OK, unless a recording cannot be read. */
 ls_status_t ls_gpu_live_open(ls_ctx_t *ctx, int gpu, int local_rank, ls_gpu_live_t **live);
 void ls_gpu_live_close(ls_gpu_live_t *live); /* NULL: nothing */
-/* NULL: nothing is known. again: the newest reading is given again for 20 times as long as it took, at most for 1 s. */
+/* NULL: nothing is known. again: returns the newest reading again for 20 times as long as it took, at most for 1 s. */
 void ls_gpu_live_read(ls_gpu_live_t *live, bool again, ls_gpu_now_t *now);
 
-/* Whether a GPU has to be reset before it is used again after this error (NVIDIA's list of XIDs); others are a program's own. */
+/* True if a GPU has to be reset before it is used again after this error (NVIDIA's list of XIDs). The other errors
+ * are a program's own. */
 bool ls_gpu_xid_breaks(double xid);
 
 /* gpu_replay.c */
@@ -68,7 +69,7 @@ typedef struct ls_gpu_replay ls_gpu_replay_t;
 /* LS_ERR_NOT_FOUND, LS_ERR_IO; LS_ERR_CONFIG if no line is of this rank. */
 ls_status_t ls_gpu_replay_open(ls_ctx_t *ctx, const char *path, int local_rank, ls_gpu_replay_t **replay);
 void ls_gpu_replay_close(ls_gpu_replay_t *replay);
-/* What held `at_s` seconds after the first line. Times may be asked in any order. */
+/* The values that were valid `at_s` seconds after the first line. Times may be asked in any order. */
 void ls_gpu_replay_at(const ls_gpu_replay_t *replay, double at_s, ls_gpu_now_t *now);
 
 #endif

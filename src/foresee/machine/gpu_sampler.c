@@ -1,5 +1,4 @@
-/* The sampling thread. Only this thread talks to NVML, and it holds the lock only to write down its
- * readings. */
+/* The sampling thread. Only this thread talks to NVML. It takes the lock only to write down its readings. */
 #include "machine/gpu_sampler.h"
 
 #include "base/signals.h"
@@ -40,7 +39,7 @@ static double add(double sum, bool known, double value) {
   return known ? sum + value : NAN;
 }
 
-/* `slow`: also read what changes slowly and is expensive to read. */
+/* `slow`: also reads values that change slowly and are expensive to read. */
 static sample_t take(const ls_gpu_sampler_t *w, bool slow) {
   sample_t s = {
       .throttle_reasons = -1, .busy_percent = slow ? 0 : NAN, .energy_j = 0, .memory_used_bytes = NAN};
@@ -188,8 +187,8 @@ void ls_gpu_sampler_begin(ls_gpu_sampler_t *w) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* Under the lock: requests a sample that begins after this call. A sample in progress may have begun
- * before. */
+/* Requests a sample that begins after this call: a sample in progress may have begun before. The caller has the
+ * lock. */
 static void ask(ls_gpu_sampler_t *w) {
   const struct timespec until = deadline_in(ANSWER_LIMIT_NS);
   int64_t mine = ++w->asked;

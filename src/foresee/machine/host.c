@@ -56,8 +56,8 @@ static const char *simd(void) {
 #endif
 }
 
-/* Bit 31 of leaf 1's ECX says that a hypervisor is present; leaf 0x40000000 holds its name (Linux, cpuid(4);
- * the hypervisors document these names). */
+/* Bit 31 of leaf 1's ECX says that a hypervisor is present; leaf 0x40000000 has its name (Linux, cpuid(4); the
+ * hypervisors document these names). */
 static const char *hypervisor(void) {
 #ifdef LS_X86
   static const struct {

@@ -1,5 +1,5 @@
-/* A machine as rows, which write, read and clear it. Unknown values are null. What is read is checked value by value,
- * because recorded and hand-written machines come from outside. */
+/* A machine as rows, which write, read and clear it. Unknown values are null. Reading checks every value, because
+ * recorded and hand-written machines come from outside. */
 #include "machine/parts.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const ls_field_t gpu_rows[] = {
 static const ls_record_t gpu_record = LS_RECORD(gpu_rows, others);
 static const ls_field_t gpu_each = LS_FIELD_EACH(ls_gpu_t, gpu_record);
 
-/* What is known between every two GPUs: a value per GPU in a row per GPU. */
+/* Facts about every two GPUs: a row per GPU, with a value per GPU. */
 static const char *const link_names[] = {"self", "nvlink", "pcie-switch", "host-bridge",
                                          "node", "system", "unknown",     NULL};
 _Static_assert(LS_COUNT(link_names) == LS_LINK_UNKNOWN + 2, "one name per link");

@@ -12,8 +12,8 @@ typedef struct {
   int64_t own_ns; /* ticks of this process, all of its threads, and its children that have ended */
 } ls_load_t;
 
-/* Reads the per-processor lines of `path`, NULL = /proc/stat (proc(5)). Everything but idle and iowait counts
- * as busy, including steal (time that a hypervisor gave to others), which disturbs as well. */
+/* Reads the per-processor lines of `path`, NULL = /proc/stat (proc(5)). Everything but idle and iowait counts as
+ * busy. Steal (time that a hypervisor gave to others) counts too, because it disturbs in the same way. */
 void ls_load_read(const char *path, ls_load_t *load);
 /* The share of the processors' time, 0 to 1, that other programs took between two readings; NAN = not known.
  */

@@ -72,20 +72,20 @@ void ls_machine_fingerprint(const ls_machine_t *machine, char hex[17]);
  * known. NUMA nodes and hwloc's sum of them are not used, because they miss memory that a virtual machine got after it
  * was started. `root` is put before /proc and /sys: "" or, in tests, a folder. */
 int64_t ls_machine_memory(const char *root);
-/* What this process may still take of it: MemAvailable, or what the control groups leave if that is less; -1 = not
- * known. */
+/* The bytes that this process may still take: MemAvailable, or the rest that the control groups allow if that is
+ * less; -1 = not known. */
 int64_t ls_machine_memory_free(const char *root);
 
-/* As JSON; unknown fields are null or absent. New reference; NULL when memory is short. */
+/* The machine as JSON; unknown fields are null or absent. New reference; NULL when memory is short. */
 json_t *ls_machine_json(const ls_machine_t *machine);
-/* Reads it back. Messages use `name` as the name of the file. Every value is checked; LS_ERR_CONFIG names the
+/* Reads that JSON. Messages use `name` as the name of the file. Every value is checked; LS_ERR_CONFIG names the
  * key. Keys "source" and "note" are for people and skipped; other unknown keys are errors. */
 ls_status_t ls_machine_from_json(ls_ctx_t *ctx, const char *name, const json_t *json, ls_machine_t *machine);
 /* A recorded machine: a JSON file with the machine at its root or under "machine" (a profile, probe --json).
  */
 ls_status_t ls_machine_load(ls_ctx_t *ctx, const char *path, ls_machine_t *machine);
 const char *ls_link_name(ls_link_t link); /* "nvlink", "host-bridge" */
-/* For people: a tree of the node and a matrix of the GPUs. The caller owns it (ls_free). */
+/* Draws the node as a tree and the GPUs as a matrix, for people. The caller owns the text (ls_free). */
 char *ls_machine_draw(const ls_machine_t *machine);
 
 #endif

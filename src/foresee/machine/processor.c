@@ -1,4 +1,5 @@
-/* Numbers of the kernel, each of which a system may lack: proc_pid_schedstat, cpufreq, thermal_throttle (sysfs). */
+/* Reads numbers of the kernel, each of which a system may lack: proc_pid_schedstat, cpufreq, thermal_throttle
+ * (sysfs). */
 #include "machine/processor.h"
 
 #include "base/clock.h"
@@ -11,7 +12,7 @@
 
 enum { PROCESSORS_MAX = 32 };
 
-/* The number of a file, or the one behind `skip` others. */
+/* Reads the number in a file, or the one after `skip` others. */
 static double number_in(const char *root, const char *path, int skip) {
   char whole[PATH_MAX];
   double value = NAN;
@@ -30,9 +31,9 @@ static double of_processor(const char *root, int processor, const char *name) {
   return number_in(root, path, 0);
 }
 
-/* About 3 us, the least of a few because one may be interrupted. Independent operations that fill the width of a core: another
- * thread of the same core takes a share of that width and slows them about as much as it slows a step, a chain of
- * operations not at all. */
+/* Takes about 3 us, and returns the least of a few, because one may be interrupted. The operations are independent
+ * and fill the width of a core. Another thread on the same core takes a share of that width, and slows them about
+ * as much as it slows a step. It would not slow a chain of operations. */
 static double loop_ns(void) {
   enum { TIMES = 5, ROUNDS = 6000 };
   unsigned long a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;

@@ -1,4 +1,5 @@
-/* What slows this process' processors down: other programs in the queue or on the same core, heat, a low clock. */
+/* Reasons why this process' processors are slow: other programs in the queue or on the same core, heat, a low
+ * clock. */
 #ifndef LS_MACHINE_PROCESSOR_H
 #define LS_MACHINE_PROCESSOR_H
 

@@ -231,7 +231,7 @@ ls_time_t ls_curve_time(const ls_curve_point_t *p, int count, double at, bool ri
   double part = (at - a->bytes) / (b->bytes - a->bytes);
   ls_time_t t = {.ns = fmax(along(a->time.ns, b->time.ns, part, rising), 0)};
   t.low_ns =
-      fmin(fmax(along(a->time.low_ns, b->time.low_ns, part, rising), 0), t.ns);  /* they may cross beyond */
+      fmin(fmax(along(a->time.low_ns, b->time.low_ns, part, rising), 0), t.ns);  /* they may cross there */
   t.high_ns = fmax(along(a->time.high_ns, b->time.high_ns, part, rising), t.ns); /* the last point */
   return t;
 }

@@ -6,7 +6,7 @@
 
 #include "machine/machine.h"
 
-/* A measured time: the median, and the interval that holds 90 % of single measurements. */
+/* A measured time: the median, and the interval with 90 % of single measurements. */
 typedef struct {
   double ns, low_ns, high_ns;
 } ls_time_t;
@@ -56,7 +56,7 @@ char *ls_profile_default_path(ls_ctx_t *ctx, const ls_machine_t *machine);
 bool ls_profile_get(const ls_profile_t *profile, const char *key, ls_time_t *time);
 ls_status_t ls_profile_put(ls_profile_t *profile, const char *key, const ls_time_t *time);
 
-/* The entries in the order of their keys. Borrowed; key NULL beyond the end. */
+/* The entries, sorted by key. Borrowed; key NULL after the last one. */
 int ls_profile_time_count(const ls_profile_t *profile);
 const char *ls_profile_time_at(const ls_profile_t *profile, int index, ls_time_t *time);
 int ls_profile_curve_count(const ls_profile_t *profile);
@@ -67,29 +67,30 @@ const char *ls_profile_curve_at(const ls_profile_t *profile, int index, const ls
 int ls_profile_curve(const ls_profile_t *profile, const char *key, const ls_curve_point_t **points);
 ls_status_t ls_profile_put_curve(ls_profile_t *profile, const char *key, const ls_curve_point_t *points,
                                  int count);
-/* Time for `bytes` by the curve: linear in bytes between points; beyond the last point with the last slope;
- * below the first point constant. False if there is no such curve. */
+/* Reads the time for `bytes` off the curve: linear in bytes between points; after the last point with the last
+ * slope; before the first point constant. False if there is no such curve. */
 bool ls_profile_interpolate(const ls_profile_t *profile, const char *key, double bytes, ls_time_t *time);
 
-/* The time at `at` by at least one point: between two points linear, below the first the first, beyond the last by the
- * slope of the last two, never below 0; `rising`: a falling slope is held. */
+/* Reads the time at `at` off at least one point: linear between two points; before the first point its time; after
+ * the last point with the slope of the last two, never less than 0. `rising`: a falling slope counts as 0. */
 ls_time_t ls_curve_time(const ls_curve_point_t *points, int count, double at, bool rising);
 
-/* What is no time has the unit that its key says (bytes, a factor, a share) and stands where times have their ns. */
+/* Values that are no times. The key says their unit (bytes, a factor, a share). A value is stored in the place of
+ * the ns. */
 double ls_profile_value(const ls_profile_t *profile, const char *key, double otherwise);
 ls_status_t ls_profile_put_value(ls_profile_t *profile, const char *key, double value);
 
 /* profile_key.c: keys that several parts use. Others, such as those of a plan's whole steps ("step .."), are known to
  * one part alone. */
 typedef enum {
-  LS_KEY_OP, /* "op cuda tf32 t1 linear": an op's time, with its attributes and shapes behind (ls_task_key) */
+  LS_KEY_OP, /* "op cuda tf32 t1 linear": an op's time, followed by its attributes and shapes (ls_task_key) */
   LS_KEY_DEVICE, /* "launch cpu t2": what a device of so many threads (GPUs: 1) takes. Times: "launch" (putting one
                       * tiny op on a stream), "hand-over" (from the compute lane to another and back). Curves: "memory"
                       * (an accumulating pass; bytes read and written), "copy-in", "copy-out" (host to device and back) */
   LS_KEY_COLLECTIVE, /* "all-reduce mpi 2": a curve; backend: the transport's key (comm/transport.h) */
-  LS_KEY_CROWD, /* "crowd cpu 2x1 memory": the factor >= 1 by which passes over memory, or "compute", slow down when
+  LS_KEY_CROWD, /* "crowd cpu 2x1 memory": the contention factor >= 1 of passes over memory, or "compute", when
                       * so many ranks of so many threads make them at once */
-  LS_KEY_LIBRARIES, /* "libraries cuda w2": bytes that libraries take in a rank's process beside our allocations, a
+  LS_KEY_LIBRARIES, /* "libraries cuda w2": bytes that libraries take in a rank's process besides our allocations, a
                       * value; name: of several ranks the transport's variant, else "" */
   LS_KEY_CAPACITY /* "capacity cuda": bytes of a device's memory as its runtime counts them */
 } ls_key_what_t;

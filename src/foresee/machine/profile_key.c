@@ -1,4 +1,4 @@
-/* Keys of a profile: one format each, by which they are written and taken apart. */
+/* Keys of a profile. Each kind has one format, which writes them and takes them apart. */
 #include "machine/profile.h"
 
 #include <ctype.h>
@@ -31,7 +31,7 @@ const char *ls_profile_key(char buf[LS_PROFILE_KEY_BYTES], ls_profile_key_t key)
   return buf;
 }
 
-/* Where the words begin and end. */
+/* The begin and end of each word. */
 typedef struct {
   const char *begin[2], *end[2];
   int ranks, threads;
@@ -39,7 +39,7 @@ typedef struct {
 
 static const char *match(const char *f, const char *text, match_t *m);
 
-/* The shortest word behind which the rest matches; a backend may say its precision: "cuda tf32". */
+/* Matches the shortest word after which the rest matches. A backend may include its precision: "cuda tf32". */
 static const char *match_word(const char *f, const char *text, match_t *m) {
   int spaces = 0, which = *f == 'N';
   for (const char *end = text + (f[1] != '\0' || f[-1] == ' ');; end++) {
@@ -54,7 +54,7 @@ static const char *match_word(const char *f, const char *text, match_t *m) {
   }
 }
 
-/* What is left of the text; NULL: it does not match. */
+/* Returns the rest of the text; NULL: it does not match. */
 static const char *match(const char *f, const char *text, match_t *m) {
   if (!*f) return *text == ' ' || !*text ? text : NULL;
   if (*f == 'B' || *f == 'N') return match_word(f, text, m);

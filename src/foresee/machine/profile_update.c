@@ -1,6 +1,5 @@
-/* Adds to a profile's file. Plans that run at the same time share one profile. Each reads it, times for a
- * while, and must not write its old copy back, because that would remove what the others have timed
- * meanwhile. */
+/* Adds to a profile's file. Plans that run at the same time share one profile. Each reads it and times for a while.
+ * A plan must not write its old copy back, because that would remove the times that others have added meanwhile. */
 #include "machine/profile_parts.h"
 
 #include "base/clock.h"

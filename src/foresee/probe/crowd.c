@@ -1,7 +1,7 @@
-/* Neighbours: how much slower the same work is when every rank of the node works. Ranks of one node share a
- * clock, so time is cut into slots by appointment: in one rank 0 works while the others sleep (a waiting rank
- * would spin and disturb), in the next all work. The slow-down of a round is the ratio of two neighbouring
- * slots, and a disturbance hits both alike. */
+/* Contention: how much slower the same work is when every rank of the node works. Ranks of one node share a clock,
+ * so they agree on slots of time. In one slot rank 0 works while the others sleep (a waiting rank would spin and
+ * disturb); in the next all work. The slow-down of a round is the ratio of two neighbouring slots, so a disturbance
+ * affects both alike. */
 #include "graph/ops/ops.h"
 #include "probe/meter.h"
 #include "probe/probe.h"
@@ -92,7 +92,7 @@ static ls_status_t measure(ls_comm_t *control, ls_meter_t *meter, ls_meter_item_
   return LS_OK;
 }
 
-/* As large as the passes and products of a step of the study's networks on one core. */
+/* The sizes are those of passes and products in a step of the study's networks on one core. */
 static ls_status_t add_items(ls_meter_t *meter, ls_meter_item_t *item[2]) {
   const ls_shape_t product[] = {LS_SHAPE(LS_F32, 128, 512), LS_SHAPE(LS_F32, 512, 512),
                                 LS_SHAPE(LS_F32, 512)};

@@ -35,7 +35,7 @@ static ls_status_t add_products(ls_meter_t *b, const grid_t *grid, ls_math_t mat
   return status;
 }
 
-/* Three streams of numbers: two read, one written. Sizes range from in-cache to far beyond it. */
+/* Three streams of numbers: two read, one written. Sizes range from a cache's to many times that. */
 static ls_status_t add_memory(ls_meter_t *b) {
   static const int64_t floats[] = {1 << 12, 1 << 16, 1 << 20, 1 << 24};
   char key[LS_PROFILE_KEY_BYTES];
@@ -92,7 +92,7 @@ device:
   return status;
 }
 
-/* Whether its products run at a rate of their own. */
+/* True if its products run at a rate of their own. */
 static bool differs(const ls_backend_t *backend, ls_math_t math) {
   if (math == LS_MATH_TF32) return backend->tf32;
   const ls_dtype_t low = ls_math_low(math);

@@ -75,8 +75,9 @@ static ls_status_t once(ls_meter_t *b, ls_meter_item_t *item, int64_t *ns) {
   return status;
 }
 
-/* The first run warms up (pages, generated code, clocks); the shortest of up to three determines the repetitions of a
- * sample, because another program's turn in one would let a short item look long. A long item needs no third. */
+/* The first run warms up (pages, generated code, clocks). The shortest of up to three runs determines the
+ * repetitions of a sample: another program's turn in one of them would let a short item look long. A long item
+ * needs no third. */
 static ls_status_t calibrate(ls_meter_t *b, ls_meter_item_t *item) {
   int64_t ns = INT64_MAX, run_ns;
   item->repeats = 1;
@@ -114,8 +115,8 @@ int ls_meter_left_out(const ls_meter_t *b) {
   return count;
 }
 
-/* Within the budget every item gets its share of rounds. A machine so slow that few rounds take more than
- * half again as long keeps the samples it has. */
+/* Gives every item its share of rounds within the budget. A machine so slow that few rounds take more than half
+ * again as long keeps the samples it has. */
 ls_status_t ls_meter_run(ls_meter_t *b, int64_t budget_ns) {
   int64_t begin = ls_clock_ns();
   for (int round = 0;; round++) {

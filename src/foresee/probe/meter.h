@@ -1,5 +1,5 @@
-/* A set of things to time on one device. Each is put on the stream through the backend's table, several times
- * per sample if it is short, as one captured launch if the backend captures. Inside the probe module. */
+/* A set of items to time on one device. Each is put on the stream through the backend's table, several times per
+ * sample if it is short, as one captured launch if the backend captures. Inside the probe module. */
 #ifndef LS_PROBE_METER_H
 #define LS_PROBE_METER_H
 

@@ -24,7 +24,7 @@ static ls_status_t add(ls_meter_t *b, const char *key, double bytes,
   return LS_OK;
 }
 
-/* Numbers in [-1, 1], one tile of them repeated, because zeros would be too easy for some hardware. */
+/* Fills memory with numbers in [-1, 1], one tile of them repeated. Zeros would be too easy for some hardware. */
 static ls_status_t fill(ls_meter_t *b, void *memory, size_t size_bytes) {
   float *tile = ls_alloc_array(b->ctx, TILE_FLOATS, sizeof *tile);
   if (!tile) return LS_ERR_MEMORY;
@@ -130,8 +130,7 @@ ls_status_t ls_meter_add_op(ls_meter_t *b, const char *name, const ls_shape_t *i
   return LS_OK;
 }
 
-/* The cost of a task on another lane to compute that waits for it: two marks, two waits, an op on one
- * number. */
+/* The cost of a task on another lane, for compute that waits for it: two marks, two waits, an op on one number. */
 static ls_status_t issue_hand_over(ls_meter_t *b, void *arg) {
   const op_item_t *item = arg;
   const ls_stream_ops_t *stream = b->backend->stream;

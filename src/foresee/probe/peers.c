@@ -76,7 +76,7 @@ static ls_status_t copy_and_wait(peers_t *p, const end_t *end, void *to, const v
   return status == LS_OK ? p->backend->stream->sync(end->stream, 0) : status;
 }
 
-/* A pattern that no other pair uses goes i -> j and comes back to the host. */
+/* Sends a pattern that no other pair uses from i to j, and back to the host. */
 static ls_status_t check_pair(peers_t *p, int i, int j, int *wrong) {
   for (uint32_t k = 0; k < CHECKED / 4; k++)
     p->pattern[k] = k * 2654435761u + (uint32_t)(i * LS_GPU_MAX + j);

@@ -1,10 +1,10 @@
-/* Measures what a machine can do and puts it into a profile (machine/profile.h), through the same tables that
- * training runs on: backends' kernels, streams and copies, transports' collectives. All measurements are
- * short repetitions in turn, so that a disturbance hits everything a little instead of one thing a lot; a
- * time is the median and the interval that holds 90 % of single measurements.
+/* Measures a machine's abilities and puts them into a profile (machine/profile.h), through the same tables that
+ * training runs on: backends' kernels, streams and copies, transports' collectives. All measurements are short
+ * repetitions in turn, so that a disturbance hits everything a little instead of one thing a lot. A time is the
+ * median and the interval with 90 % of single measurements.
  *
- * What is measured under which key: docs/probe.md. What a budget does not suffice for is left out of the
- * profile. */
+ * docs/probe.md lists the keys and their measurements. Measurements for which the budget is too short are left out
+ * of the profile. */
 #ifndef LS_PROBE_PROBE_H
 #define LS_PROBE_PROBE_H
 
@@ -37,8 +37,8 @@ ls_status_t ls_probe_peers(ls_ctx_t *ctx, const ls_backend_t *backend, int count
 ls_status_t ls_probe_collectives(ls_ctx_t *ctx, ls_comm_t *control, ls_comm_t *comm, const char *transport,
                                  ls_device_t *device, int64_t budget_ns, ls_profile_t *profile);
 
-/* How much slower a memory-bound and a compute-bound op become when all ranks of this node compute at once
- * (LS_KEY_CROWD). Collective; all ranks on one node, else nothing is measured. */
+/* Measures how much slower a memory-bound and a compute-bound op become when all ranks of this node compute at once
+ * (LS_KEY_CROWD). Collective. All ranks have to be on one node, else nothing is measured. */
 ls_status_t ls_probe_crowd(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device, int threads,
                            int64_t budget_ns, ls_profile_t *profile);
 

@@ -163,8 +163,9 @@ static ls_status_t capture_all(world_t *w) {
   return status;
 }
 
-/* Two rounds of single runs: the first warms up what is short, the second all and says how often a sample
- * repeats. These are captured too: work outside of graphs makes later graphs of the process slower (docs/results.md). */
+/* Two rounds of single runs. The first warms up the short items, the second all of them, and tells how often a
+ * sample repeats. These runs are captured too: work outside of graphs makes later graphs of the process slower
+ * (docs/results.md). */
 static ls_status_t calibrate(world_t *w) {
   ls_status_t status = capture_all(w);
   if (status == LS_OK) status = walk(w, 1);

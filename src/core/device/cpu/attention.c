@@ -1,6 +1,6 @@
-/* Attention and its gradient, with or without padding, block by block: scores of QUERIES x KEYS stay in the nearest cache. Forward, blocks of
- * queries are shared between threads; backward, heads, because keys collect from all queries. Nothing depends on the
- * number of threads. */
+/* Attention and its gradient, with or without padding, block by block: scores of QUERIES x KEYS stay in the nearest
+ * cache. Forward, threads share blocks of queries. Backward, they share heads, because keys collect from all
+ * queries. Nothing depends on the number of threads. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct {
   const ls_simd_t *simd;
   int64_t t, d, heads, size, blocks; /* blocks of queries */
   bool causal;
-  float scale, kept; /* kept: what probabilities that are not dropped are multiplied by */
+  float scale, kept; /* kept: the factor of probabilities that are not dropped */
   uint64_t seed, position, counters;
   uint32_t stream, threshold;
   const int32_t *lengths; /* of each sample; NULL: all are t long */
@@ -47,7 +47,7 @@ static attention_t attention_of(ls_stream_t *stream, const ls_kernel_args_t *arg
   return a;
 }
 
-/* What the probabilities of a query, from key `first` on, are multiplied by: `count` values. */
+/* The dropout factors of a query: `count` of them, from key `first` on. */
 static const float *mask(const attention_t *a, int64_t row, int64_t head, int64_t query, int64_t first,
                          int64_t count, float room[KEYS + 4]) {
   uint64_t e = (uint64_t)((head * a->t + query) * a->t + first), skip = e % 4;
@@ -67,7 +67,7 @@ static int64_t length_of(const attention_t *a, int64_t row) {
   return a->lengths ? least(a->lengths[row] > 0 ? a->lengths[row] : 0, a->t) : a->t;
 }
 
-/* Of `count` keys from `first` on, those that the query sees. */
+/* The number of keys among `count` from `first` on that the query sees. */
 static int64_t seen(const attention_t *a, int64_t query, int64_t first, int64_t count) {
   return a->causal ? least(query + 1 - first, count) : count;
 }
@@ -86,8 +86,8 @@ static void add_values(const attention_t *a, room_t *room, int64_t rows, int64_t
   }
 }
 
-/* One block of queries. Blocks of keys are joined by their lse: each has probabilities of its own, and what was added
- * before shrinks to its share of the whole. */
+/* Computes one block of queries. Each block of keys has probabilities of its own. When it is joined by its lse, the
+ * result so far shrinks to its share of the whole. */
 static void forward_block(const attention_t *a, int64_t row, int64_t head, int64_t query, room_t *room) {
   int64_t length = length_of(a, row), rows = least(QUERIES, length - query), stride = 3 * a->d;
   const float *q = a->qkv + (row * a->t + query) * stride + head * a->size;
@@ -162,7 +162,7 @@ static void add_product(const attention_t *a, room_t *room, bool across, bool fi
   }
 }
 
-/* Scores and slopes of a block, then its parts of dq, dk and dv. */
+/* Computes scores and slopes of a block, then adds its parts of dq, dk and dv. */
 static void backward_block(const attention_t *a, int64_t row, int64_t head, int64_t query, int64_t first,
                            const float *given, room_t *room) {
   int64_t length = length_of(a, row), stride = 3 * a->d;

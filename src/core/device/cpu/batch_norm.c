@@ -1,5 +1,5 @@
-/* Batch norm: sums are cut along the channels, so that their bits do not depend on the number of threads; elements are
- * cut along the positions. What f32 left of a mean goes into a channel's factors. */
+/* Batch norm. Sums are cut along the channels, so that their bits do not depend on the number of threads. Elements
+ * are cut along the positions. The rest of a mean that f32 cannot represent goes into a channel's factors. */
 #include "device/cpu/cpu.h"
 #include "device/mean.h"
 
@@ -58,7 +58,7 @@ static void sum_block(const norm_t *p, int64_t row, int64_t rows, int64_t c, int
   }
 }
 
-/* Two sums for each channel in [begin, end): around `mean`, or with dy. */
+/* Computes two sums for each channel in [begin, end): moments around `mean`, or sums with dy. */
 static void sum_channels(const void *arg, int64_t begin, int64_t end) {
   const norm_t *p = arg;
   for (int k = 0; k < 2; k++)

@@ -159,7 +159,7 @@ static void each_dx(const void *arg, int64_t begin, int64_t end) {
     }
 }
 
-/* A sum for each image first: fewer terms in one sum, so less is lost. */
+/* Sums each image first: fewer terms in one sum, so less is lost. */
 static void each_dw(const void *arg, int64_t begin, int64_t end) {
   const conv_t *p = arg;
   int64_t c = p->v.c, each = p->v.oh * p->v.ow, width = end - begin;
@@ -233,7 +233,7 @@ static ls_status_t low_product(ls_stream_t *stream, const conv_t *p, ls_cpu_conv
   return ls_cpu_product_bf16(stream, &product);
 }
 
-/* By oneDNN, where it has this convolution; in bf16 else through f32. */
+/* oneDNN computes the convolutions that it has. The others are computed here, bf16 through f32. */
 static ls_status_t convolve(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cpu_conv_kind_t kind,
                             const ls_tensor_t *x, const ls_tensor_t *w, const ls_tensor_t *y) {
   static const ls_cpu_loop_fn parts[] = {

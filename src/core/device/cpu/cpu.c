@@ -57,8 +57,8 @@ static void cpu_close(ls_device_t *device) {
   ls_host_device_close(device);
 }
 
-/* Pages of its own, not malloc's: what the room leaves behind as it grows goes back to the system, so a process holds
- * the largest room and no more. */
+/* The room has pages of its own, not malloc's: when it grows, the old pages go back to the system, so a process
+ * keeps only the largest room. */
 void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes) {
   ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
   if (size_bytes <= cpu->room_bytes) return cpu->room;

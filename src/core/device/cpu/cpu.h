@@ -1,4 +1,4 @@
-/* The inside of the cpu backend: tuned kernels by op name, and how they share work between threads. */
+/* Inside the cpu backend: tuned kernels by op name, and how they share work between threads. */
 #ifndef LS_DEVICE_CPU_CPU_H
 #define LS_DEVICE_CPU_CPU_H
 
@@ -6,7 +6,7 @@
 #include "device/host/host.h"
 #include "device/window.h"
 
-/* A linear layer of up to so many rows (samples) uses our own products instead of the library's. */
+/* A linear layer with at most so many rows (samples) uses our own products instead of the library's. */
 typedef struct {
   int64_t y, dx, dwb;
 } ls_cpu_few_rows_t;
@@ -20,7 +20,7 @@ typedef struct {
   const ls_simd_int8_t *int8;
   ls_cpu_rounded_t *rounded; /* weights that are kept as 8-bit integers (int8.c) */
   ls_cpu_few_rows_t few_rows;
-  void *room; /* of the kernel that runs; grows to what the largest needs */
+  void *room; /* for the kernel that runs; as large as the largest needed so far */
   size_t room_bytes;
   ls_cpu_onednn_t *onednn; /* made when it is needed first */
 } ls_cpu_device_t;
@@ -60,18 +60,18 @@ void ls_cpu_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_
 
 /* The number of parts of such a loop. */
 int ls_cpu_parts(ls_stream_t *stream, ls_cpu_work_t work);
-/* A loop that calls a library's kernels. No signal handler may run during the loop: oneDNN's kernels keep the stack
- * pointer within memory from malloc, and a signal's frame would overwrite the heap below it. This affects the handlers
- * of any program that embeds this library, so the library cannot leave it to them (an alternate stack would help). The
- * pool's own threads never take signals; a signal that arrives meanwhile is handled after the loop. */
+/* Runs a loop that calls a library's kernels, and lets no signal handler run meanwhile. oneDNN's kernels keep the
+ * stack pointer within memory from malloc, and a signal's frame would overwrite the heap below it. Any handler of a
+ * program that embeds this library would do so, unless it has an alternate stack. The pool's own threads never take
+ * signals. A signal that arrives during the loop is handled after it. */
 void ls_cpu_library_loop(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work,
                          ls_cpu_loop_fn fn, const void *arg);
-/* At least so many bytes for the kernel that runs on the compute lane, 64-byte aligned, contents undefined. Only the
- * first step can make them grow. NULL when memory is short. */
+/* Returns at least so many bytes for the kernel that runs on the compute lane, 64-byte aligned, contents undefined.
+ * It grows in the first step only. NULL when memory is short. */
 void *ls_cpu_room(ls_stream_t *stream, size_t size_bytes);
 
-/* Adds up fn's two sums over such parts, in the order of the parts: the same number of threads gives the same
- * bits. */
+/* Adds up fn's two sums over the parts of such a loop, in the order of the parts: the same number of threads gives
+ * the same bits. */
 typedef void (*ls_cpu_sum_fn)(const void *arg, int64_t begin, int64_t end, double sums[2]);
 void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t work, ls_cpu_sum_fn fn,
                 const void *arg, double sums[2]);
@@ -80,12 +80,13 @@ void ls_cpu_sum(ls_stream_t *stream, int64_t count, int64_t grain, ls_cpu_work_t
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 const char *ls_cpu_gemm_name(void); /* "oneDNN 2.6.3" */
-/* Before the first ls_cpu_gemm: switches the library's own threads off. Safe to repeat. */
+/* Switches the library's own threads off. Call it before the first ls_cpu_gemm; it may be repeated. */
 void ls_cpu_gemm_prepare(void);
-/* Whether the library is faster than our own loops with this CPU's instruction set. */
+/* The row counts up to which our own loops are faster than the library, with this CPU's instruction set. */
 ls_cpu_few_rows_t ls_cpu_gemm_few_rows(const ls_simd_t *simd);
 
-/* ---- oneDNN's primitives (onednn.c, onednn_make.c). LS_ERR_UNSUPPORTED: there is none worth it; nothing was written ---- */
+/* ---- oneDNN's primitives (onednn.c, onednn_make.c). LS_ERR_UNSUPPORTED: it has no good one; nothing was written
+ * ---- */
 
 /* Row-major c (m, n) = op(a) (m, k) op(b) (k, n) + bias (n), sums in f32. */
 typedef struct {
@@ -97,11 +98,11 @@ typedef struct {
   void *c;
 } ls_cpu_product_t;
 ls_status_t ls_cpu_product_bf16(ls_stream_t *stream, const ls_cpu_product_t *product);
-/* Whether oneDNN uses these instruction sets (dnnl_cpu_isa_t). */
+/* True if oneDNN uses these instruction sets (dnnl_cpu_isa_t). */
 bool ls_cpu_onednn_has(unsigned isa);
-/* Whether it has convolutions made for this processor, of nearly all shapes. */
+/* True if it has convolutions made for this processor, of nearly all shapes. */
 bool ls_cpu_convolves(void);
-/* Whether it has AVX512-BF16 or AMX. */
+/* True if it has AVX512-BF16 or AMX. */
 bool ls_cpu_multiplies_bf16(void);
 
 /* x (n, h, w, c), w (o, kh, kw, c / groups), y (n, oh, ow, o); the kind says which is written. `low`: bf16, but

@@ -1,5 +1,5 @@
-/* Dropout. Counters run along a row, and rows follow each other, so if a row is a multiple of four elements
- * the whole tensor is one run of counters. */
+/* Dropout. Counters run along a row, and rows follow each other. If a row is a multiple of four elements, the whole
+ * tensor is one run of counters. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef struct {
   int64_t row, row_counters; /* elements and counters of a row */
 } dropout_t;
 
-/* [begin, end) in fours of elements of the whole tensor. */
+/* begin, end: in units of four elements of the whole tensor. */
 static void drop_flat(const void *arg, int64_t begin, int64_t end) {
   const dropout_t *d = arg;
   d->simd->dropout((end - begin) * 4, d->seed, d->stream, d->counter + (uint64_t)begin, d->threshold,

@@ -5,7 +5,7 @@
 
 enum { GRAIN = 64 };
 
-enum { BLOCK = 1024 }; /* 16-bit floats are widened block by block, which stay in the nearest cache */
+enum { BLOCK = 1024 }; /* 16-bit floats are widened in blocks that stay in the nearest cache */
 
 typedef void map1_fn(int64_t count, const float *x, float *y);
 typedef void map2_fn(int64_t count, const float *a, const float *b, float *y);
@@ -34,7 +34,7 @@ static void run_map(const void *arg, int64_t begin, int64_t end) {
   }
 }
 
-/* `weight`: how many times the cost of moving the bytes. */
+/* weight: the cost in units of moving the bytes. */
 static ls_status_t map(ls_stream_t *stream, int weight, const map_t *m) {
   const ls_shape_t *y = &m->y->shape;
   const int64_t count = ls_shape_count(y), bytes = m->map2 || y->dtype != LS_F32 ? 12 : 8;
@@ -161,7 +161,7 @@ typedef struct {
   const ls_tensor_t *x, *y;
 } cast_t;
 
-/* Straight between f32 and 16 bits; else through f32, block by block. */
+/* Converts directly between f32 and 16 bits, else through f32, block by block. */
 static void run_cast(const void *arg, int64_t begin, int64_t end) {
   const cast_t *c = arg;
   ls_dtype_t to = c->y->shape.dtype;
@@ -197,7 +197,7 @@ typedef struct {
   int64_t part_count, stride;
 } tree_t;
 
-/* Elements [at, at + count) of the sum over parts [first, first + n); in room[level] when n > 1. */
+/* Returns elements [at, at + count) of the sum over parts [first, first + n); the sum is in room[level] if n > 1. */
 static const float *add_parts(const tree_t *t, int64_t first, int64_t n, int64_t at, int64_t count, int level,
                               float room[][TREE_BLOCK]) {
   int64_t half = 1;

@@ -1,5 +1,5 @@
-/* Rows of a table by number: positions are shared between threads; in the gradient columns are, so that a row is summed
- * in the order of the ids whatever the threads. */
+/* Rows of a table by number. Threads share the positions; in the gradient they share the columns, so that a row is
+ * summed in the order of the ids for any number of threads. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>

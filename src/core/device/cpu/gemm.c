@@ -1,5 +1,5 @@
-/* A library's matrix product, in the calling thread. oneDNN generates code for the CPU it finds. OpenBLAS
- * 0.3.21 knows CPUs by model and takes newer ones for very old ones (docs/libraries.md), so it is the second
+/* A library's matrix product, in the calling thread. oneDNN generates code for the CPU that it finds. OpenBLAS
+ * 0.3.21 knows CPUs by model and mistakes newer ones for very old ones (docs/libraries.md), so it is the second
  * choice. */
 #include "device/cpu/cpu.h"
 
@@ -12,7 +12,7 @@
 
 void ls_cpu_gemm_prepare(void) {}
 
-/* The library's instruction sets, not the processor's: DNNL_MAX_CPU_ISA may forbid it some. */
+/* The library's instruction sets, not the processor's: DNNL_MAX_CPU_ISA may forbid some. */
 bool ls_cpu_onednn_has(unsigned isa) {
   return ((unsigned)dnnl_get_effective_cpu_isa() & isa) == isa;
 }
@@ -27,7 +27,7 @@ const char *ls_cpu_gemm_name(void) {
   return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
 }
 
-/* oneDNN asks OpenMP for the number of threads, a setting of the calling thread, which is restored
+/* oneDNN asks OpenMP for the number of threads. That is a setting of the calling thread, so it is restored
  * afterwards. */
 void ls_cpu_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float *a,
                  int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {

@@ -1,6 +1,6 @@
-/* Products of 8-bit integers: values are rounded into images that have their padding, so that a window is a few runs of bytes,
- * which simd_int8.h multiplies where they lie. Rounded weights are kept for as long as the weights stay what they are. Sums of
- * integers are exact, so nothing depends on the cuts. */
+/* Products of 8-bit integers. Values are rounded into padded images, so that a window is a few runs of bytes, which
+ * simd_int8.h multiplies in place. Rounded weights are kept until the weights change. Sums of integers are exact,
+ * so nothing depends on the cuts. */
 #include "device/int8.h"
 #include "device/cpu/cpu.h"
 #include "device/window.h"
@@ -78,7 +78,7 @@ static size_t weight_bytes(const product_t *p) {
   return (size_t)(padded_outputs(p) * p->of.runs * p->of.groups * GROUP_BYTES);
 }
 
-/* Behind each other in memory of vector_bytes each: w, scale, sum. */
+/* Places w, scale and sum one after the other; scale and sum take vector_bytes each. */
 static void place_weights(ls_cpu_rounded_t *r, const product_t *p, char *room) {
   const size_t vector = aligned((size_t)padded_outputs(p) * sizeof(float));
   r->w = room;
@@ -86,7 +86,8 @@ static void place_weights(ls_cpu_rounded_t *r, const product_t *p, char *room) {
   r->sum = (int32_t *)(room + vector);
 }
 
-/* The weights of this product, of the epoch in which they were rounded. NULL: memory is short. */
+/* Finds the rounded weights of this product, or makes room for them; their epoch says when they were rounded. NULL:
+ * memory is short. */
 static ls_cpu_rounded_t *find_kept(ls_cpu_device_t *cpu, const product_t *p, const float *from,
                                    size_t bytes) {
   ls_cpu_rounded_t *r = cpu->rounded;
@@ -165,7 +166,7 @@ static void products(const void *arg, int64_t begin, int64_t end) {
           p->by_outputs ? end : p->v.o);
 }
 
-/* Of each output, from the scale of its weights and what the op adds. */
+/* Computes the vectors of all outputs from the scales of their weights and the values that the op adds. */
 static void take_vectors(const product_t *p, float scale, int32_t *start, float *factor, float *shift) {
   const ls_tensor_t *in = p->args->in;
   const bool norm = p->args->in_count > 3;

@@ -44,7 +44,7 @@ static void library_loop(ls_stream_t *stream, linear_t *p, int64_t across, ls_cp
   ls_cpu_library_loop(stream, p->by_rows ? p->n : across, GRAIN, product_work(p), fn, p);
 }
 
-/* bf16: twice as many products at a time as the processor multiplies of f32, and half the bytes. */
+/* bf16: the processor multiplies twice as many numbers at a time as of f32, and they take half the bytes. */
 static ls_status_t low_product(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cpu_product_t product) {
   product.a = args->in[0].data;
   product.b = args->in[1].data;
@@ -133,7 +133,8 @@ static ls_status_t linear_dx(ls_stream_t *stream, const ls_kernel_args_t *args) 
   return LS_OK;
 }
 
-/* Rows [begin, end) of dw, and of db where it is wanted: a part of dy is summed just before the product reads it again. */
+/* Computes rows [begin, end) of dw, and of db if it is wanted. A part of dy is summed just before the product reads
+ * it again. */
 static void few_dwb(const void *arg, int64_t begin, int64_t end) {
   const linear_t *p = arg;
   if (p->db) p->simd->column_sums(p->n, begin, end, p->dy, p->o, false, p->db);

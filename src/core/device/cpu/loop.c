@@ -1,14 +1,14 @@
 /* Divides a loop between the threads of the compute pool. A loop has as many parts as there are threads. On a
- * reproducible device it has as many parts as its cost requires, whatever the threads: a thread then takes
- * several, and a product, whose bits may depend on the cuts, is always cut the same way. The pool chooses by
- * the loop's time how many threads run the parts. */
+ * reproducible device the number of parts follows from the loop's cost alone, and a thread takes several: a
+ * product, whose bits may depend on the cuts, is then always cut the same way. The pool chooses by the loop's time
+ * how many threads run the parts. */
 #include "device/cpu/cpu.h"
 
 #include "base/signals.h"
 
 enum { PARTS_MAX = 64, FIXED_PARTS_MAX = 16 };
 
-/* A power of two, so that two or four threads get equal work; each part is worth handing to a thread. */
+/* Returns a power of two, so that two or four threads get equal work. Each part is worth handing to a thread. */
 static int fixed_parts(int64_t cost) {
   int parts = 1;
   while (parts < FIXED_PARTS_MAX && cost / (2 * parts) >= LS_CPU_COST_MIN)

@@ -1,4 +1,4 @@
-/* Losses: rows are shared between threads, their sums added in a fixed order. */
+/* Losses: threads share the rows; their sums are added in a fixed order. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ typedef struct {
   const float *x, *weight, *target;
   const int32_t *classes;
   float *p, *dx;
-  float dloss, hit, each; /* hit, each: what a target asks of its class, and of the others */
+  float dloss, hit, each; /* hit, each: the target's probability of its class, and of each other class */
   double smoothing;
   value_loss_t values;
   float delta; /* of huber */

@@ -1,7 +1,7 @@
-/* Runs convolutions, and products of bf16, by oneDNN's primitives (onednn_make.c), in the calling thread and with the
- * caller's memory. Tensors stay in the layouts that all ops have. Only a convolution's filters are packed before it, and
- * gradients of filters unpacked after it. Everything here declines without oneDNN 2, and where oneDNN has no kernel of its
- * own for this processor. */
+/* Runs convolutions, and products of bf16, by oneDNN's primitives (onednn_make.c), in the calling thread and with
+ * the caller's memory. Tensors stay in the layouts that all ops have. Only filters are packed before a convolution,
+ * and gradients of filters unpacked after it. Everything here returns LS_ERR_UNSUPPORTED without oneDNN 2, and if
+ * oneDNN has no kernel of its own for this processor. */
 #include "device/cpu/onednn.h"
 
 #if defined(LS_CPU_ONEDNN)
@@ -68,8 +68,8 @@ static int64_t part_size(const parts_t *p, int64_t part, int64_t *begin) {
   return end - *begin;
 }
 
-/* Finds the primitives, of key with a part's size in its member *size, and room for them and for `filters` packed filters.
- * LS_ERR_UNSUPPORTED: oneDNN has none. */
+/* Finds the primitives, and makes room for them and for `filters` packed filters. *size is the member of key that
+ * differs between the parts. LS_ERR_UNSUPPORTED: oneDNN has none. */
 static ls_status_t prepare(ls_stream_t *stream, parts_t *p, ls_onednn_key_t *key, int64_t *size,
                            int64_t filters) {
   size_t most = 0, bytes = padded((size_t)p->parts * sizeof *p->primitive);

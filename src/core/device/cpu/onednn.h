@@ -11,7 +11,7 @@
 #if defined(LS_HAVE_DNNL) && DNNL_VERSION_MAJOR == 2
 #define LS_CPU_ONEDNN
 
-enum { LS_ONEDNN_PRODUCT = LS_CPU_CONV_COUNT }; /* a kind beside those of convolutions */
+enum { LS_ONEDNN_PRODUCT = LS_CPU_CONV_COUNT }; /* one more kind, after those of convolutions */
 enum { LS_ONEDNN_BUCKETS = 256, LS_ONEDNN_ARGS = 5 };
 
 /* The shape of a primitive. All members are words of 64 bits, so that keys are compared and hashed as bytes without gaps. */
@@ -29,7 +29,7 @@ typedef struct ls_onednn_primitive {
   ls_onednn_key_t key;
   bool usable, clean; /* clean: its scratchpad has to begin with zeros */
   dnnl_primitive_t run,
-      pack;  /* pack: filters into oneDNN's order, or gradients out of it; NULL: it is ours */
+      pack;  /* pack: packs filters, or unpacks their gradient; NULL: oneDNN's order is ours */
   int count; /* the last is the scratchpad */
   int arg[LS_ONEDNN_ARGS];
   dnnl_memory_desc_t desc[LS_ONEDNN_ARGS], plain; /* plain: filters in our order */

@@ -117,16 +117,17 @@ static bool starts_with(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Kernels made for this processor, and for channels of their own where the convolution is of that kind. */
+/* True for kernels that are made for this processor; a depthwise convolution needs one of its kind. */
 static bool is_good(const_dnnl_primitive_desc_t made, bool depthwise) {
   const char *name = name_of(made);
   return (starts_with(name, "brg") || starts_with(name, "jit") || starts_with(name, "brd")) &&
          (!depthwise || strstr(name, "_dw"));
 }
 
-/* oneDNN 2 and 3 copy every other pixel for such a convolution, and place rows of fewer channels than a vector past that
- * copy's end (github.com/uxlfoundation/oneDNN, issue 6035). In bf16 oneDNN 2.6 is wrong with AMX for filters of dilated windows,
- * and without AMX for windows of one pixel where filters are no multiple of 16 or pixels are left out. */
+/* True for implementations with wrong results. oneDNN 2 and 3 copy every other pixel for a strided convolution of 1
+ * x 1, and write rows of fewer channels than a vector past that copy's end (github.com/uxlfoundation/oneDNN, issue
+ * 6035). In bf16 oneDNN 2.6 is wrong with AMX for filters of dilated windows. Without AMX it is wrong for windows
+ * of one pixel if the number of filters is no multiple of 16 or pixels are left out. */
 static bool is_wrong(const_dnnl_primitive_desc_t made, const ls_onednn_key_t *key) {
   const ls_window_t *v = &key->window;
   const dnnl_memory_desc_t *filters = filters_of(made, (ls_cpu_conv_kind_t)key->kind);
@@ -218,7 +219,7 @@ static bool make_convolution(ls_cpu_onednn_t *o, const ls_onednn_key_t *key, ls_
               add_arg(p, dx || dw ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, made,
                       dx || dw ? dnnl_query_diff_dst_md : dnnl_query_dst_md) &&
               make_pack(o, dw ? &p->desc[1] : &p->plain, dw ? &p->plain : &p->desc[1], p) && finish(p, made);
-  p->clean = key->low && dw; /* oneDNN 2.6 reads what it has not written there, times 0 */
+  p->clean = key->low && dw; /* oneDNN 2.6 multiplies unwritten parts of it by 0 */
   p->filter_bytes = done ? dnnl_memory_desc_get_size(&p->desc[1]) : 0;
   dnnl_primitive_desc_destroy(made);
   return done;

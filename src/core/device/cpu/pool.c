@@ -125,7 +125,7 @@ static ls_status_t sum_leading(ls_stream_t *stream, const ls_kernel_args_t *args
   return LS_OK;
 }
 
-/* Samples as rows of sum_columns: positions of each. */
+/* Sums each sample with sum_columns: its rows are the positions. */
 static void mean_samples(const void *arg, int64_t begin, int64_t end) {
   const pool_t *p = arg;
   for (int64_t n = begin; n < end; n++) {

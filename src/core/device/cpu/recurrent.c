@@ -1,5 +1,5 @@
-/* Chains of an LSTM and a GRU (simd_recurrent.h). Samples are independent, so threads divide them, and each goes through
- * all positions without waiting for another. The weights are packed first: once for all positions. */
+/* Chains of an LSTM and a GRU (simd_recurrent.h). Threads share the samples. Samples are independent, so each goes
+ * through all positions without waiting for another. The weights are packed once for all positions. */
 #include "device/chain.h"
 #include "device/cpu/cpu.h"
 

@@ -27,27 +27,27 @@ typedef struct {
   bool back;
   const float *packed;
   const float *x, *bias;           /* gates_x (n, t, gates h); b_hn of a GRU */
-  float *y, *c_or_m, *gate_values; /* (n, t, h); c of an LSTM, m of a GRU; gates behind their functions */
+  float *y, *c_or_m, *gate_values; /* (n, t, h); c of an LSTM, m of a GRU; gates after their functions */
   const float *dy, *c_or_y;        /* c of an LSTM, y of a GRU: read at the position before */
-  float *carried;                  /* (n, h): what the gradient carries from position to position */
+  float *carried;                  /* (n, h): the gradient carries it from position to position */
   float *dgates_x, *dgates_h;      /* (n, t, gates h): of x, and of w_hh h; one tensor for an LSTM */
 } ls_simd_chain_t;
 
 /* Products of 8-bit integers (int8.c). Values of x and weights are bytes or have 16 bits, and lie in groups of 4 bytes. */
 typedef struct {
-  int64_t runs, groups; /* of a window: runs of values that lie one behind the other, and groups of each */
+  int64_t runs, groups; /* of a window: runs of adjacent values, and groups in each run */
   const int64_t *run;   /* (runs) bytes from the window's first value */
-  const void *w; /* (outputs / lanes, runs, groups, lanes) groups; what is behind the last output is any */
+  const void *w; /* (outputs / lanes, runs, groups, lanes) groups; values after the last output are ignored */
   const int32_t *start;        /* (outputs, rounded up to lanes) with what a sum begins */
-  const float *factor, *shift; /* likewise: y = sum factor + shift */
+  const float *factor, *shift; /* (outputs, rounded up to lanes): y = sum factor + shift */
   int64_t outputs;
 } ls_simd_int8_product_t;
 typedef struct {
   int value_bytes, lanes;
   /* ls_int8_value of each. */
   void (*round)(int64_t count, const float *x, float inverse, float zero, void *to);
-  /* Outputs begin (a multiple of lanes) to end of y (rows, outputs), whose windows begin at x (rows). Reads up to 3 bytes behind
-   * each run. */
+  /* Computes outputs begin (a multiple of lanes) to end of y (rows, outputs), whose windows begin at x (rows).
+   * Reads up to 3 bytes past the end of each run. */
   void (*product)(const ls_simd_int8_product_t *p, int64_t rows, const char *const *x, int64_t begin,
                   int64_t end, float *y);
 } ls_simd_int8_t;
@@ -102,8 +102,8 @@ typedef struct {
   void (*add)(int64_t count, const float *a, const float *b, float *y);
   void (*mul)(int64_t count, const float *a, const float *b, float *y);
 
-  /* Over the channels of one position. y += a b; y = x and place = k where x is larger, or a NaN; y += x where place
-   * = k. */
+  /* Loops over the channels of one position. add_product: y += a b. take_larger: y = x and place = k if x is
+   * larger, or a NaN. add_where: y += x if place = k. */
   void (*add_product)(int64_t count, const float *a, const float *b, float *y);
   void (*take_larger)(int64_t count, int k, const float *x, float *y, uint8_t *place);
   void (*add_where)(int64_t count, int k, const uint8_t *place, const float *x, float *y);

@@ -101,7 +101,7 @@ INLINE void lanes_tiles(const int tall, const int vecs, int64_t outs, int64_t de
     nn_tile(1, vecs, true, 0, depth, w + c * ldw, ldw, 1, xt, width, yt + c * width, width);
 }
 
-/* At most TILE_VECS vectors of rows. */
+/* Takes at most TILE_VECS vectors of rows. */
 static void nt_lanes(int64_t rows, int64_t begin, int64_t end, int64_t depth, const float *x, int64_t ldx,
                      const float *w, int64_t ldw, const float *bias, float *y, int64_t ldy) {
   _Alignas(64) float xt[LANES_FLOATS], yt[LANES_OUTS * TILE_VECS * LANES];

@@ -1,7 +1,7 @@
-/* Products of 8-bit integers (int8.c), which are exact sums of 32 bits. A lane multiplies a group of 4 bytes: two values of
- * 16 bits, or with VNNI four of 8 bits. Included once for each kind with
- *   INT8(name)   what its functions are called      INT8_TARGET   their attribute
- *   int8_value_t, INT8_DOT(sum, x, w)               INT8_NAME     the table */
+/* Products of 8-bit integers (int8.c): exact sums of 32 bits. A lane multiplies a group of 4 bytes: two values of
+ * 16 bits, or with VNNI four of 8 bits. Included once for each kind, with
+ *   INT8(name)   the names of its functions      INT8_TARGET   their attribute
+ *   int8_value_t, INT8_DOT(sum, x, w)            INT8_NAME     the table */
 
 enum {
 #if LS_VECTOR_BYTES == 64

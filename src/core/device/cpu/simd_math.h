@@ -32,7 +32,7 @@ INLINE float exp_of(float x) {
   return p * float_of((bits_of(shifted) - bits_of(round_magic) + 127u) << 23);
 }
 
-/* log(1 + x) of 0 <= x <= 1: 2 artanh(x / (2 + x)), whose series ends where it no longer counts. */
+/* log(1 + x) for 0 <= x <= 1: 2 artanh(x / (2 + x)), as a series with as many terms as f32 can show. */
 INLINE float log1p_of(float x) {
   float z = x / (2 + x), q = z * z;
   float p = 1.0f / 15;

@@ -1,18 +1,19 @@
-/* Recurrent chains: all positions of some samples (ls_simd_chain_t), one after the other. A tile of samples and units is the product of what
- * the samples' rows of the position before hold with packed weights, and then the cells of these units, while the sums
- * are in the first-level cache; what the cells read is fetched during the product. A sample's bits depend on no other.
- * The formulas are those of the ops' plain versions (graph/ops/lstm.c, gru.c). Gates of a sample are h elements apart.
- * Outputs overlap no inputs. */
+/* Recurrent chains: all positions of some samples (ls_simd_chain_t), one after the other. A tile is some samples
+ * times some units. It multiplies the samples' rows of the previous position by packed weights, and then computes
+ * the cells of these units while the sums are in the first-level cache. The cells' inputs are fetched during the
+ * product. A sample's bits depend on no other sample. The formulas are those of the ops' plain versions
+ * (graph/ops/lstm.c, gru.c). Gates of a sample are h elements apart. Outputs overlap no inputs. */
 
 enum { LSTM_GATES = 4, GRU_GATES = 3 };
 _Static_assert(LS_SIMD_GRAIN % (TILE_VECS * LANES) == 0, "who packs a part of the units packs whole panels");
 _Static_assert(TILE_VECS <= 3, "panels of three, two and one vectors are computed");
 
-/* Inlined, the loops below are no longer known to be free of aliases, and become no vectors. */
+/* The compiler knows that the arguments of these loops do not alias, but only if they are not inlined; then it
+ * makes vectors of them. */
 #define NOINLINE static __attribute__((noinline))
 
-/* Of `count` units; a: sums of the product, whose gates are `lda` apart. y = o tanh(c) has to wait for c: c of all rows of a
- * tile is computed first, and y of all rows after it, so that no row's tanh waits. */
+/* Computes gates and c of `count` units. a: sums of the product, whose gates are `lda` apart. y = o tanh(c) has to
+ * wait for c, so a tile computes c of all rows first, then y of all rows: no row's tanh waits. */
 NOINLINE void lstm_gates(int64_t count, int64_t h, const float *x, const float *a, int64_t lda,
                          const float *c0, float *restrict gates, float *restrict c) {
   for (int64_t e = 0; e < count; e++) {
@@ -53,7 +54,7 @@ NOINLINE void gru_gates(int64_t count, int64_t h, const float *x, const float *a
   }
 }
 
-/* gates: those of r. */
+/* gates: begins with those of r. */
 NOINLINE void gru_output(int64_t count, int64_t h, const float *x, const float *m, const float *h0,
                          const float *gates, float *restrict fresh, float *restrict y) {
   for (int64_t e = 0; e < count; e++) {
@@ -63,7 +64,7 @@ NOINLINE void gru_output(int64_t count, int64_t h, const float *x, const float *
   }
 }
 
-/* kept: the gradient that reaches the position before past the product. */
+/* kept: the part of the gradient that reaches the previous position without the product. */
 NOINLINE void gru_cell_dx(int64_t count, int64_t h, const float *dy, const float *dh, const float *gates,
                           const float *m, const float *h0, float *restrict kept, float *restrict dx,
                           float *restrict dhidden) {
@@ -155,13 +156,13 @@ static void chain(const ls_simd_chain_t *k, int64_t begin, int64_t end) {
 
 /* ---- Backwards: TILE_VECS vectors of units, or fewer at the end ---- */
 
-/* Of the panel at unit u. One vector more than a panel takes becomes two panels of about the same width. */
+/* The vectors of the panel at unit u. If one vector more is left than a panel takes, two panels share them. */
 INLINE int vecs_at(int64_t h, int64_t u) {
   int64_t left = (h - u + LANES - 1) / LANES;
   return left == TILE_VECS + 1 ? (TILE_VECS + 1) / 2 : left < TILE_VECS ? (int)left : TILE_VECS;
 }
 
-/* Of panels that begin in [begin, end). */
+/* Packs the panels that begin in [begin, end). */
 static void pack_dx(int64_t h, int gates, int64_t begin, int64_t end, const float *w, float *packed) {
   for (int64_t u = 0; u < end; u += vecs_at(h, u) * LANES) {
     int64_t width = vecs_at(h, u) * LANES, count = h - u < width ? h - u : width;

@@ -61,7 +61,7 @@ static double squared_distance(int64_t count, const float *a, const float *b) {
   return sum;
 }
 
-/* Block by block: each element's loss in f32, added up in f64. */
+/* Adds up block by block: each element's loss in f32, their sum in f64. */
 enum { LOSS_BLOCK = 256 };
 #define LOSS_SUM(result, count, expression)                                                                  \
   do {                                                                                                       \
@@ -167,7 +167,7 @@ static void moments(int64_t count, const float *x, double eps, double *mean, dou
   *rstd = 1 / sqrt(squares / (double)count + eps);
 }
 
-/* The mean is subtracted in two parts, because a large one loses digits as one float. */
+/* Subtracts the mean in two parts, because a large one loses digits as one float. */
 static void normalize(int64_t count, const float *x, double mean, float rstd, const float *gamma,
                       const float *beta, float *y) {
   float upper = (float)mean, lower = (float)(mean - upper);
@@ -175,7 +175,7 @@ static void normalize(int64_t count, const float *x, double mean, float rstd, co
     y[e] = ((x[e] - upper) - lower) * rstd * gamma[e] + beta[e];
 }
 
-/* With g = dy gamma and h = (x - mean) rstd:  dx = rstd (g - mean(g) - h mean(g h)). */
+/* dx = rstd (g - mean(g) - h mean(g h)), with g = dy gamma and h = (x - mean) rstd. */
 static void normalize_dx(int64_t count, const float *dy, const float *x, const float *gamma, float mean,
                          float rstd, float *dx) {
   double g_sum, gh_sum;

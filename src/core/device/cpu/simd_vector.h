@@ -1,5 +1,5 @@
-/* One vector of floats of the instruction set that the including file is compiled for, with GCC's vector
- * extensions (also in clang). No include guard is needed beyond one per program file. */
+/* One vector of floats of the instruction set that the including file is compiled for, with GCC's vector extensions
+ * (also in clang). A program file includes it once, so it has no include guard. */
 #include "base/half.h"
 #include "device/cpu/simd.h"
 #include "device/int8.h"
@@ -57,9 +57,9 @@ INLINE vec_t mask_keep(vec_t v, veci_t mask) {
   return (vec_t)((veci_t)v & mask);
 }
 
-/* a b + c, rounded once where the instruction set can. Products use it; everything else is compiled without
- * contraction, so that it gives the same bits on every CPU: replicas of the parameters on different machines
- * must stay equal after the same update. */
+/* a b + c, rounded once if the instruction set can. Products use it. Everything else is compiled without
+ * contraction, so that it gives the same bits on every CPU: replicas of the parameters on different machines must
+ * stay equal after the same update. */
 INLINE vec_t fused(vec_t a, vec_t b, vec_t c) {
 #if LS_VECTOR_BYTES == 64
   return (vec_t)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);

@@ -9,7 +9,7 @@ static void add_product(int64_t count, const float *a, const float *b, float *y)
     y[e] += a[e] * b[e];
 }
 
-/* Where x is larger, y = x and place = k; of a NaN as well. */
+/* y = x and place = k if x is larger, or a NaN. */
 static void take_larger(int64_t count, int k, const float *x, float *y, uint8_t *place) {
   for (int64_t e = 0; e < count; e++) {
     bool larger = (x[e] > y[e]) | ((x[e] != x[e]) & (y[e] == y[e]));
@@ -29,8 +29,9 @@ INLINE float median(float a, float b, float c) {
   return low < rest ? rest : low;
 }
 
-/* sum += of x - shift, square += of its square, over rows. The rows are added up in f32 around one of them, so that nothing
- * cancels there however far the shift is; the median of three, as one alone may lie far out. */
+/* Adds x - shift over the rows to sum, and its square to square. The rows are added up in f32 around a centre, one
+ * of their own values, so that nothing cancels however far away the shift is. The centre is the median of three
+ * values, because a single one may be an outlier. */
 static void channel_moments(int64_t rows, int64_t count, const float *x, int64_t ldx, const float *shift,
                             double *restrict sum, double *restrict square) {
   enum { MOST = LS_SIMD_CHANNELS };
@@ -53,7 +54,7 @@ static void channel_moments(int64_t rows, int64_t count, const float *x, int64_t
   }
 }
 
-/* sum = of dy, product = of dy (x - mean) rstd, over rows. */
+/* sum: dy over the rows; product: dy (x - mean) rstd over the rows. */
 static void channel_slopes(int64_t rows, int64_t count, const float *dy, const float *x, int64_t ldx,
                            const float *mean, const float *rstd, float *sum, float *product) {
   for (int64_t e = 0; e < count; e++)

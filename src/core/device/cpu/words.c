@@ -1,4 +1,4 @@
-/* Words of memory that is burned in: the loops of device/words.h, shared among the threads. */
+/* Words of memory in a burn-in: the loops of device/words.h, shared among the threads. */
 #include "device/words.h"
 
 #include "device/cpu/cpu.h"

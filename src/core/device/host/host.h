@@ -1,7 +1,7 @@
 /* Shared by the host backends (ref, cpu, null): devices with a pool, plain memory, streams and events.
  *
- * An INLINE stream runs everything in the calling thread. An ASYNC stream is a thread behind a ring of items;
- * putting an item there allocates nothing, and makes no system call while the thread is awake. */
+ * An INLINE stream runs everything in the calling thread. An ASYNC stream is a ring of items and a thread that runs
+ * them. Putting an item there allocates nothing, and makes no system call while the thread is awake. */
 #ifndef LS_DEVICE_HOST_HOST_H
 #define LS_DEVICE_HOST_HOST_H
 
@@ -74,10 +74,10 @@ int ls_host_device_count(ls_ctx_t *ctx);
 extern const ls_buffer_ops_t ls_host_buffer_ops;
 extern const ls_stream_ops_t ls_host_stream_ops;
 
-/* Runs an item in the calling thread: the whole meaning of the items is here. */
+/* Runs an item in the calling thread. Nothing else executes items. */
 void ls_host_stream_execute(ls_host_stream_t *stream, const ls_item_t *item);
 
-/* The thread and ring of one ASYNC stream (borrowed). destroy runs what is queued and joins. */
+/* The thread and ring of one ASYNC stream (borrowed). destroy runs the queued items, then joins the thread. */
 ls_status_t ls_queue_create(ls_ctx_t *ctx, ls_host_stream_t *stream, ls_queue_t **queue);
 void ls_queue_destroy(ls_queue_t *queue);
 void ls_queue_put(ls_queue_t *queue, const ls_item_t *item); /* waits for room when the ring is full */

@@ -12,7 +12,7 @@
 typedef struct {
   int64_t t, d, heads, size;
   bool causal;
-  int64_t length; /* of the sample: keys from there on are padding */
+  int64_t length; /* length of the sample: later keys are padding */
   double scale, rate;
   uint64_t seed, counters; /* of a sample's mask */
   uint32_t stream;
@@ -32,7 +32,7 @@ static heads_t heads_of(const ls_attrs_t *attrs, const ls_shape_t *qkv, const vo
   return a;
 }
 
-/* The length of sample n, where there are lengths. */
+/* The length of sample n, if there are lengths. */
 static int64_t length_of(const ls_kernel_args_t *args, int in, int64_t n, int64_t t) {
   int64_t length = args->in_count > in ? ((const int32_t *)args->in[in].data)[n] : t;
   return length < 0 ? 0 : length > t ? t : length;
@@ -43,7 +43,7 @@ static int64_t keys_of(const heads_t *a, int64_t query) {
   return seen < a->length ? seen : a->length;
 }
 
-/* The mask of one probability: 0, or what the kept ones are multiplied by. */
+/* The factor of one probability: 0, or that of probabilities that are kept. */
 static double mask(const heads_t *a, uint64_t row, int64_t head, int64_t query, int64_t key) {
   if (a->rate == 0) return 1;
   uint64_t e = (uint64_t)((head * a->t + query) * a->t + key);
@@ -138,7 +138,7 @@ static size_t attention_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, c
   return (size_t)(in[0].dim[1] + in[0].dim[2] / 3 / attrs->i[0]) * sizeof(double);
 }
 
-/* Pairs of a query and a key that it sees, times d: each costs 2 FLOPs in a product. */
+/* The number of pairs of a query and a key that it sees, times d: each pair costs 2 FLOPs in a product. */
 static int64_t pairs(const ls_attrs_t *attrs, const ls_shape_t *qkv) {
   int64_t t = qkv->dim[1], seen = attrs->i[1] ? t * (t + 1) / 2 : t * t;
   return qkv->dim[0] * seen * (qkv->dim[2] / 3);
@@ -249,7 +249,7 @@ const ls_op_t ls_op_attention_dx = {LS_OP("attention_dx", LS_OP_ATTENTION, 5, 1,
                                     .low_out = 1,
                                     .low_wants = true};
 
-/* With lengths. */
+/* ---- with lengths ---- */
 static ls_status_t check_lengths(ls_ctx_t *ctx, const char *op, const ls_shape_t *lengths, int64_t rows) {
   const ls_shape_t want = LS_SHAPE(LS_I32, rows);
   return ls_rule_equal(ctx, op, "lengths", lengths, "one a row", &want);

@@ -105,8 +105,8 @@ static ls_status_t moments_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return status;
 }
 
-/* Channel k's moments, of sums around *mean, which becomes theirs; the variance. Where nothing counts, as in a micro-batch without rows, all
- * sums are 0: the mean is the shift, the variance 0. */
+/* Turns channel k's sums around *mean into its mean and returns the variance. If nothing counts, as in a micro-
+ * batch without rows, all sums are 0: the mean is the shift, the variance 0. */
 static double moments(const ls_kernel_args_t *args, int64_t c, int64_t k, double *mean) {
   const double *sums = args->in[0].data;
   double count = fmax(sums[0], 1), d = sums[1 + k] / count, variance = sums[1 + c + k] / count - d * d;
@@ -192,7 +192,7 @@ static ls_tensor_id_t constant(ls_graph_t *graph, int64_t count, double value) {
   return ls_graph_op(graph, &ls_op_fill, &attrs, 0, NULL, NULL);
 }
 
-/* Statistics that are given, as running ones, are constants. */
+/* Given statistics, such as running ones, are constants. */
 static ls_status_t backward_given(ls_graph_t *graph, const ls_graph_node_t *node, ls_tensor_id_t dy,
                                   const bool *wanted, ls_tensor_id_t *grad_in) {
   const ls_attrs_t one = {.i = {1}};
@@ -212,8 +212,8 @@ static ls_status_t backward_given(ls_graph_t *graph, const ls_graph_node_t *node
   return graph->status;
 }
 
-/* dgamma and dbeta are sums of this rank, which join the exchange of gradients like all others; dx needs those of all
- * ranks whose samples are in the statistics. */
+/* dgamma and dbeta are sums of this rank, which join the exchange of gradients like all others. dx needs the sums
+ * of all ranks that share the statistics. */
 static ls_status_t apply_backward(ls_graph_t *graph, const ls_graph_node_t *node,
                                   const ls_tensor_id_t *grad_out, const bool *wanted,
                                   ls_tensor_id_t *grad_in) {

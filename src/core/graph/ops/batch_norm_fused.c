@@ -1,13 +1,13 @@
-/* Batch norm and the function behind it in one op: what lies between them is neither written nor read, and the gradient
- * computes it again from x. Passes make them. i[0] is the function: LS_BEHIND_NONE, _RELU or _SILU. The other inputs are
- * those of the ops in batch_norm.c.
+/* Batch norm and the function that follows it, as one op: the value between them is neither written nor read, and
+ * the gradient computes it again from x. Passes make these ops. i[0] is the function: LS_BEHIND_NONE, _RELU or
+ * _SILU. The other inputs are those of the ops in batch_norm.c.
  *   bn_act            (x, mean, rstd, gamma, beta) -> f(z), z being the norm
  *   bn_add_act        (x, mean, rstd, gamma, beta, r like x) -> f(z + r)
- *   bn_act_back_sums  (dy, x, mean, rstd, weight, gamma, beta) -> as bn_back_sums, of f's gradient
- *   bn_add_act_back_sums  (a, b, y, x, mean, rstd, weight) -> dz: the gradient a + b of y = f(z + r) through f, the relu; and
- *                     what bn_back_sums makes of dz
+ *   bn_act_back_sums  (dy, x, mean, rstd, weight, gamma, beta) -> the outputs of bn_back_sums, for the gradient through f
+ *   bn_add_act_back_sums  (a, b, y, x, mean, rstd, weight) -> dz: the gradient a + b of y = f(z + r) through f, the relu;
+ *                     and the outputs of bn_back_sums for dz
  *   bn_act_dx         (dy, x, gamma, mean, rstd, weight, sums over the ranks (2c), count, beta) -> dx
- * All have the bits of the ops that they stand for. */
+ * Each gives the bits of the ops that it replaces. */
 #include "device/mean.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"

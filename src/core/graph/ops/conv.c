@@ -17,7 +17,7 @@ static ls_status_t check_attrs(ls_ctx_t *ctx, const char *op, const ls_attrs_t *
   return LS_OK;
 }
 
-/* Whether x, w and y belong together; y is checked if it is `made`, else written. */
+/* Checks that x, w and y belong together. y is checked if it is `made`, else written. */
 static ls_status_t check(ls_ctx_t *ctx, const char *op, const ls_attrs_t *attrs, const ls_shape_t *x,
                          const ls_shape_t *w, ls_shape_t *y, bool made) {
   const int64_t *i = attrs->i;

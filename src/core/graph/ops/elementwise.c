@@ -79,7 +79,7 @@ ACTIVATION(gelu_tanh, 8, (0.5 * x * (1 + bent(x))), gelu_tanh_dx, in, 8, (a * be
 
 ACTIVATION(tanh, 8, tanh(x), tanh_dy, out, 1, (a * (1 - (double)b * b)))
 
-/* e^-x overflows to infinity at worst, which gives the right 0. */
+/* e^-x may overflow to infinity, and the result is then the right 0. */
 ACTIVATION(sigmoid, 8, (1 / (1 + exp(-(double)x))), sigmoid_dy, out, 1, (a * (b * (1 - (double)b))))
 
 /* x times sigmoid(x) (Elfwing et al. 2017; swish). */

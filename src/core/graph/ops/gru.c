@@ -1,6 +1,6 @@
-/* What one layer of a GRU does along time (Cho et al. 2014; the form of cuDNN and PyTorch, the reset gate behind the
- * product), once the products with its inputs are done: those of all positions are one product, op linear. Gates in the order
- * r, z, n; h of the position before:
+/* One layer of a GRU along time (Cho et al. 2014; the form of cuDNN and PyTorch: the reset gate follows the
+ * product). Op linear has multiplied its inputs before: all positions are one product. Gates in the order r, z, n;
+ * h of the previous position:
  *   r, z = sigmoid(gates_x + w_hh h);  m = w_hn h + b_hn;  n = tanh(gates_x + r m);  h' = (1 - z) n + z h */
 #include "graph/ops/recurrent.h"
 
@@ -77,8 +77,8 @@ static ls_status_t gru_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls
   return LS_OK;
 }
 
-/* The two outputs differ in n alone: with respect to gates_x, and to w_hh h, which r multiplies. dh of the position
- * behind is in scratch, f64 (h). */
+/* The two outputs differ in n alone: one is the gradient of gates_x, the other that of w_hh h, which r multiplies.
+ * Scratch has dh of the position that was computed last, f64 (h). */
 static ls_status_t gru_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *dy = ls_in_f32(args, 0), *y = ls_in_f32(args, 1), *gates = ls_in_f32(args, 2),

@@ -91,8 +91,7 @@ static ls_status_t dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_sha
   return LS_OK;
 }
 
-/* With h = (x - mean) rstd and g = dy gamma: dx = rstd (g - average(g) - h average(g h)), averages over the
- * row. */
+/* dx = rstd (g - average(g) - h average(g h)), with h = (x - mean) rstd and g = dy gamma, averages over the row. */
 static ls_status_t dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *dy = ls_in_f32(args, 0), *x = ls_in_f32(args, 1), *gamma = ls_in_f32(args, 2);

@@ -26,8 +26,9 @@ static ls_status_t xent_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
   return LS_OK;
 }
 
-/* Loss of a row: log(sum of exp(x - max)) - (x[target] - max), which cannot overflow; smoothing takes that share of the
- * target's logit from the mean of all. A target outside [0, c) makes the loss NaN rather than reading other memory. */
+/* Loss of a row: log(sum of exp(x - max)) - (x[target] - max), which cannot overflow. Smoothing replaces that share
+ * of the target's logit by the mean of all. A target outside [0, c) makes the loss NaN instead of reading other
+ * memory. */
 static ls_status_t xent_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *x = ls_in_f32(args, 0), *weight = ls_in_f32(args, 2);
@@ -79,7 +80,7 @@ static ls_status_t xent_dx_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* dlogits = dloss * weight * (prob - what the target asks of the class) */
+/* dlogits = dloss * weight * (prob - the target's probability of the class) */
 static ls_status_t xent_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *p = ls_in_f32(args, 1), *weight = ls_in_f32(args, 3);

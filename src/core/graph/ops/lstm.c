@@ -1,5 +1,5 @@
-/* What one layer of an LSTM does along time (Hochreiter and Schmidhuber 1997), once the products with its inputs are done:
- * those of all positions are one product, op linear. Gates in the order i, f, g, o; h and c of the position before:
+/* One layer of an LSTM along time (Hochreiter and Schmidhuber 1997). Op linear has multiplied its inputs before:
+ * all positions are one product. Gates in the order i, f, g, o; h and c of the previous position:
  *   a = gates_x + w_hh h;  i, f, o = sigmoid, g = tanh;  c' = f c + i g;  h' = o tanh(c') */
 #include "graph/ops/recurrent.h"
 

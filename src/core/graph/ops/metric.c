@@ -1,6 +1,5 @@
-/* Sums from which figures of an evaluation are made, apart from its loss: a rank's own, of the rows whose weight is
- * positive. Counts are whole numbers; sums of values are f64, each written as two f32 that add up to it. No
- * gradients. */
+/* A rank's sums for the figures of an evaluation other than its loss, over the rows whose weight is positive.
+ * Counts are whole numbers. Sums of values are f64, each written as two f32 that add up to it. No gradients. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
@@ -21,7 +20,7 @@ static ls_status_t hits_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const ls_s
   return metric_shape(ctx, "top_hits", true, in);
 }
 
-/* The target's place among the classes: the number of those before it. Of equal ones the first comes first. */
+/* The target's rank among the classes: the number of classes before it. Of equal classes the first one comes first. */
 static ls_status_t hits_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   const float *p = ls_in_f32(args, 0), *weight = ls_in_f32(args, 2);

@@ -1,5 +1,5 @@
-/* The op rows and their builders. Shapes: n rows (samples), i inputs, o outputs, c classes.
- * Every row's file says what its attributes mean. */
+/* The op rows and their builders. Shapes: n rows (samples), i inputs, o outputs, c classes. The file of a row
+ * explains its attributes. */
 #ifndef LS_GRAPH_OPS_OPS_H
 #define LS_GRAPH_OPS_OPS_H
 
@@ -57,17 +57,17 @@ extern const ls_op_t ls_op_embedding, ls_op_embedding_dw;
  * t): head, query, key. lse takes no gradient.
  * attention_dx: (dy, qkv, y, lse, step) -> dqkv. */
 extern const ls_op_t ls_op_attention, ls_op_attention_dx;
-/* The same with lengths i32 (n) as one more input, the last: keys at places from a sample's length on take no part, queries
+/* Attention with lengths i32 (n) as a last input: keys at places from a sample's length on take no part. Queries
  * there give 0, and lse 0. */
 extern const ls_op_t ls_op_attention_padded, ls_op_attention_padded_dx;
-/* Samples that end before their last place. lengths: (ids u8, u16, i32 or f32 (n, t)), i[0] the id of padding -> i32 (n): the
- *   places up to the last other id.
- * segments: (ids (n, t)), i[0] the id of a separator, i[1] first, i[2] last -> i32 (n, t): first, one more behind each
- *   separator, at most last.
+/* Samples that end before their last place. lengths: (ids u8, u16, i32 or f32 (n, t)), i[0] the id of padding ->
+ * i32 (n): the places up to the last other id.
+ * segments: (ids (n, t)), i[0] the id of a separator, i[1] first, i[2] last -> i32 (n, t): first, and one more
+ * after each separator, at most last.
  * mask_targets: (target i32 (n, t), lengths), i[0] ignored -> target, ignored from the length on.
  * mask_places: (x (n, t, c), lengths), f[0] value -> x, the value from the length on.
- * pool_valid: (x (n, t, c), lengths), i[0] 0: mean of the places before the length, 1: the last of them -> (n, c); 0 without
- *   places. pool_valid_dx: (dy (n, c), lengths), i[0], i[1] t -> (n, t, c). */
+ * pool_valid: (x (n, t, c), lengths), i[0] 0: mean of the places before the length, 1: the last of them -> (n, c);
+ * 0 without places. pool_valid_dx: (dy (n, c), lengths), i[0], i[1] t -> (n, t, c). */
 extern const ls_op_t ls_op_lengths, ls_op_segments, ls_op_mask_targets, ls_op_mask_places, ls_op_pool_valid,
     ls_op_pool_valid_dx;
 
@@ -146,7 +146,7 @@ extern const ls_op_t ls_op_cast;
 /* Convolution: (x (n, h, w, c), w (o, kh, kw, c / groups)) -> y (n, oh, ow, o), without bias. conv.c names the
  * attributes. */
 extern const ls_op_t ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw; /* (dy, w) -> dx; (dy, x) -> dw */
-/* Batch norm in parts, for statistics of one rank or of all; batch_norm.c says what each part is. */
+/* Batch norm in parts, for statistics of one rank or of all; batch_norm.c explains each part. */
 extern const ls_op_t ls_op_bn_sums, ls_op_sum_ranks, ls_op_bn_moments, ls_op_bn_track, ls_op_rsqrt_eps;
 extern const ls_op_t ls_op_bn_apply, ls_op_bn_back_sums, ls_op_bn_dx;
 /* Batch norm and the function after it in one op (batch_norm_fused.c); a pass creates them if the backend has them. */
@@ -169,9 +169,9 @@ extern const ls_op_t ls_op_loss_scale;
 #define LS_COUNTER_NAME "counter"
 extern const ls_op_t ls_op_fill; /* () -> out f32 of shape i[0] elements, value f[0]; seeds backward with 1 */
 extern const ls_op_t ls_op_accumulate; /* (x) -> acc (inout, same shape): acc += x. Not differentiable */
-/* For lockstep stress (device/words.h has the pattern and the attributes): turn_words () -> words i32 (count, inout), wrong
- * i64 (1, inout): checks the pattern and writes the next one; differing_words: (a i32 (n), b i32 (n)) -> count i64 (1,
- * inout). Both add to their counters. Not differentiable. */
+/* Ops of lockstep stress (device/words.h has the pattern and the attributes). turn_words () -> words i32 (count,
+ * inout), wrong i64 (1, inout): checks the pattern and writes the next one. differing_words (a i32 (n), b i32 (n))
+ * -> count i64 (1, inout). Both add to their counters. Not differentiable. */
 extern const ls_op_t ls_op_turn_words, ls_op_differing_words;
 /* tree_sum: (parts f32 (p, n)) -> (n): the sum of the parts in the order of tree_sum.c, which is part of the
  * result: every version gives the same bits. Not differentiable. */

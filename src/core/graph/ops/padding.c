@@ -1,4 +1,4 @@
-/* Samples that are shorter than their places: the rest of their tokens is padding, which counts nowhere. */
+/* Samples that are shorter than their places: the remaining tokens are padding, which does not count. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 

@@ -113,7 +113,7 @@ static ls_status_t max_dx_forward(ls_stream_t *stream, const ls_kernel_args_t *a
   return LS_OK;
 }
 
-/* The elements of window p that its sum is divided by. */
+/* The number of elements by which the sum of window p is divided. */
 static double divisor(const ls_window_t *v, const ls_attrs_t *attrs, int64_t p) {
   int64_t count = 0;
   for (int64_t k = 0; k < v->kh * v->kw; k++)

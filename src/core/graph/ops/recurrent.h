@@ -16,7 +16,7 @@ typedef struct {
   bool back;
 } ls_chain_t;
 
-/* From a (n, t, h) tensor. */
+/* Reads a (n, t, h) tensor. */
 static inline ls_chain_t ls_chain_of(const ls_shape_t *y, const ls_attrs_t *attrs) {
   return (ls_chain_t){y->dim[0], y->dim[1], y->dim[2], attrs->i[0] == 1};
 }
@@ -50,8 +50,8 @@ static inline ls_shape_t ls_chain_states(const ls_shape_t *gates, const ls_shape
 /* gates (n, t, count h), w (count h, h), and a direction. */
 ls_status_t ls_chain_check(ls_ctx_t *ctx, const char *op, const ls_attrs_t *attrs, const ls_shape_t *gates,
                            const ls_shape_t *w, int count);
-/* The gradient of w_hh is one product over all positions: of the gates' gradients and the outputs of the position before.
- * *db, unless db is NULL: the bias' gradient that comes with it. */
+/* Appends the gradient of w_hh: one product over all positions, of the gates' gradients and the outputs of the
+ * previous position. *db, unless db is NULL: the gradient of the bias. */
 ls_tensor_id_t ls_chain_dw(ls_graph_t *graph, const ls_graph_node_t *node, ls_tensor_id_t dgates,
                            ls_tensor_id_t *db);
 
@@ -59,7 +59,7 @@ ls_tensor_id_t ls_chain_dw(ls_graph_t *graph, const ls_graph_node_t *node, ls_te
  * gates, ..). */
 int64_t ls_chain_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
 int64_t ls_chain_dx_flops(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
-/* device/chain.h: packed weights, and in the gradient what is carried. */
+/* Packed weights, and in the gradient the carried floats (device/chain.h). */
 size_t ls_chain_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
 size_t ls_chain_dx_scratch(const ls_attrs_t *attrs, const ls_shape_t *in, const ls_shape_t *out);
 

@@ -1,10 +1,10 @@
-/* What passes make of a residual connection and the layer norm beside it (graph/pass/fuse_residual.c): the sum goes
- * through memory once. residual_norm is dropout, add and layer_norm in one, with their meanings:
+/* A residual connection and the layer norm next to it, as passes fuse them (graph/pass/fuse_residual.c): the sum
+ * goes through memory once. residual_norm is dropout, add and layer_norm in one, with their meanings:
  *   sum = other + dropout(x),   y, mean, rstd = layer_norm(sum)
  *   f[0] eps of the norm   f[1] rate (0: nothing is dropped), i[0] ordinal of the dropout
- * layer_norm_dx_add is layer_norm_dx and add: dx of the norm, plus the gradient that goes past it.
- * layer_norm_back is the whole gradient of a layer norm: dx, plus other if i[1] is 1, and layer_norm_dgb. layer_norm_back_drop
- * also gives dropped = dropout(dx), which goes into the branch; f[1] and i[0] as above. */
+ * layer_norm_dx_add is layer_norm_dx and add: dx of the norm, plus the gradient that bypasses it. layer_norm_back
+ * is the whole gradient of a layer norm: dx, plus other if i[1] is 1, and layer_norm_dgb. layer_norm_back_drop also
+ * gives dropped = dropout(dx), the gradient of the branch; f[1] and i[0] are those of residual_norm. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 

@@ -1,4 +1,4 @@
-/* Another number of rows: what is missing is 0, what is too many is left out.
+/* Changes the number of rows: missing rows are 0, surplus rows are left out.
  *   resize_rows  (x (r, ..)) -> y (i[0], ..) */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"

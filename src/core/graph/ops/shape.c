@@ -69,7 +69,7 @@ static ls_status_t reshape_shape(ls_ctx_t *ctx, const ls_attrs_t *attrs, const l
   return LS_OK;
 }
 
-/* Copies the bytes, unless input and output are the same memory, as they are wherever a view is honoured. */
+/* Copies the bytes, unless input and output are the same memory, as they are if the caller honours views. */
 static ls_status_t copy_forward(ls_stream_t *stream, const ls_kernel_args_t *args) {
   (void)stream;
   if (args->out[0].data != args->in[0].data)

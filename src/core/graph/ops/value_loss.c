@@ -1,10 +1,10 @@
-/* Losses of values: sums over samples of weight times the mean over a sample's outputs, with weights as in loss.c. With
- * d = prediction - target, each is a function of d and its slope:
+/* Losses of values: sums over samples of weight times the mean over a sample's outputs, with weights as in loss.c.
+ * Each loss and its slope are functions of d = prediction - target:
  *   mse    d^2
  *   l1     |d|
  *   huber  d^2 / 2 up to |d| = delta, beyond it delta (|d| - delta / 2) (Huber 1964)
  *   bce    of a logit x and a target in [0, 1]: log(1 + exp(x)) - target x; its slope is sigmoid(x) - target
- * A NaN of d is one of the loss and of the slope. */
+ * If d is NaN, the loss and the slope are NaN. */
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"
 
@@ -18,7 +18,7 @@ static ls_status_t values_shape(ls_ctx_t *ctx, const char *op, const ls_shape_t 
   return ls_rule_vector(ctx, op, "weight", weight, prediction->dim[0]);
 }
 
-/* `from`: what the slope is computed from. */
+/* `from`: the tensor from which the slope is computed. */
 static ls_status_t values_backward(ls_graph_t *graph, const ls_graph_node_t *node, const ls_op_t *dx,
                                    ls_tensor_id_t from, const ls_tensor_id_t *grad_out, const bool *wanted,
                                    ls_tensor_id_t *grad_in) {

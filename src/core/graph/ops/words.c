@@ -1,4 +1,4 @@
-/* Words of memory for `lockstep stress`: checked where they are, and counted if they are wrong. Not differentiable. */
+/* Words of memory for `lockstep stress`, checked in place; wrong ones are counted. Not differentiable. */
 #include "device/words.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/row.h"

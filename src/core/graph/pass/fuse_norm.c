@@ -1,5 +1,6 @@
-/* Fuses batch norm and what follows it, a function or the end of a residual block, where the backend has ops for it: the
- * norm is then written once, and its gradient reads what the function's gradient would have written and read. */
+/* Fuses batch norm with the function that follows it or with the end of a residual block, if the backend has ops
+ * for it. The norm is then written once, and its gradient reads dy itself: the function's gradient is neither
+ * written nor read. */
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 
@@ -32,7 +33,7 @@ typedef struct {
   int row, norm, function, gradient, sums, dx;
 } chain_t;
 
-/* The gradient: sums and dx take dy through the function themselves. */
+/* Fuses the gradient: sums and dx take dy through the function themselves. */
 static int fuse_back(ls_graph_t *graph, const chain_t *c) {
   const ls_graph_node_t norm = graph->nodes[c->norm], gradient = graph->nodes[c->gradient];
   const ls_graph_node_t sums = graph->nodes[c->sums], dx = graph->nodes[c->dx];
@@ -65,7 +66,7 @@ static int fuse_function(ls_graph_t *graph, chain_t *c) {
   return changes + ls_graph_replace(graph, 2, pair, &ls_op_bn_act, &attrs, 5, norm.in, function.out);
 }
 
-/* z + r, and max(z + r, 0) where that follows. */
+/* Fuses z + r, and max(z + r, 0) if that follows. */
 static int fuse_sum(ls_graph_t *graph, int norm, int add) {
   const ls_graph_node_t from = graph->nodes[norm], sum = graph->nodes[add];
   int relu = uses(graph, sum.out[0]) == 1 ? reader(graph, sum.out[0], &ls_op_relu, 0) : -1;
@@ -93,7 +94,7 @@ static int fuse(ls_graph_t *graph, int n) {
   return 0;
 }
 
-/* The gradients that reach the relu at the end of a residual block, and the sums of a norm before it. */
+/* Fuses the gradients that reach the relu at the end of a residual block with the sums of the norm before it. */
 static int fuse_residual(ls_graph_t *graph, int relu) {
   const ls_graph_node_t gradient = graph->nodes[relu];
   const ls_graph_tensor_t *dz = &graph->tensors[gradient.out[0]];

@@ -1,7 +1,6 @@
-/* Fuses what stands around a residual connection, where the backend computes it at once: dropout, add and layer norm
- * on the way forward, the gradients of a layer norm, the sum with what goes past it and the dropout of what goes into the
- * branch on the way back. What the graph
- * keeps (the sum, the norm's mean and rstd) is kept as before. */
+/* Fuses the ops around a residual connection, if the backend computes them at once. Forward: dropout, add and layer
+ * norm. Backward: the gradients of a layer norm, the sum with the gradient that bypasses it, and the dropout of the
+ * branch's gradient. The graph still keeps the sum and the norm's mean and rstd. */
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 
@@ -69,7 +68,8 @@ static int reader(const ls_graph_t *graph, const ls_op_t *op, ls_tensor_id_t dy,
   return -1;
 }
 
-/* layer_norm_dgb(n), and the same norm's dx, with what it is added to and its dropout if there is one. */
+/* Fuses layer_norm_dgb(n) with dx of the same norm, the sum with the other gradient, and the dropout if there is
+ * one. */
 static bool fuse_whole(ls_graph_t *graph, int n) {
   const ls_graph_node_t sums = graph->nodes[n];
   ls_tensor_id_t step = ls_graph_find(graph, "step");
@@ -97,7 +97,7 @@ static bool fuse_whole(ls_graph_t *graph, int n) {
 }
 
 static const struct {
-  const ls_op_t *sought, *fused; /* by which a pattern is found; what it becomes */
+  const ls_op_t *sought, *fused; /* the op that begins a pattern; the op that replaces it */
   bool (*fuse)(ls_graph_t *graph, int n);
 } rows[] = {{&ls_op_layer_norm, &ls_op_residual_norm, fuse_norm},
             {&ls_op_add, &ls_op_layer_norm_dx_add, fuse_gradient},

@@ -1,5 +1,5 @@
-/* A value that is scaled by channels and whose mean makes the factors (squeeze-and-excitation) gets its gradient from one
- * op, where the backend has it, instead of three that write and read it. */
+/* Fuses the gradients of squeeze-and-excitation, if the backend has the op. The value is scaled by factors for its
+ * channels, and the factors come from its mean. One op makes its gradient instead of three that write and read it. */
 #include "graph/ops/ops.h"
 #include "graph/pass/pass.h"
 

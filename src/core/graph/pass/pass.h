@@ -7,7 +7,7 @@
 
 /* Facts about the backend that a pass may use. */
 typedef struct {
-  /* Whether the backend has its own version of this op, for 16-bit floats if `low` is one. */
+  /* True if the backend has its own version of this op, for 16-bit floats if `low` is one. */
   bool (*has)(const void *backend, const char *op, ls_dtype_t low);
   const void *backend;
   ls_dtype_t low; /* train.precision: bf16 or f16 where it asks for 16-bit floats, else f32 */

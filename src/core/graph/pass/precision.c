@@ -32,7 +32,7 @@ static bool is_low(const precise_t *p, ls_tensor_id_t id) {
   return p->graph->tensors[id].shape.dtype == p->low;
 }
 
-/* Whether a node expects f32 in this tensor. */
+/* True if a node expects f32 in this tensor. */
 static bool stays(const precise_t *p, ls_tensor_id_t id) {
   const ls_graph_tensor_t *t = &p->graph->tensors[id];
   return t->role == LS_ROLE_PARAM_GRAD || (t->named && !p->trains);
