@@ -15,17 +15,6 @@ ls_shape_t ls_model_sample(const ls_model_config_t *model, int layer) {
   return shape;
 }
 
-int ls_model_pad_lost(const ls_model_config_t *model) {
-  for (int i = 0; model->pad >= 0 && i < model->layer_count; i++) {
-    const ls_layer_t *layer = &model->layer[i];
-    const ls_shape_t sample = ls_model_sample(model, layer->from[0]);
-    if (layer->kind->unpads && layer->kind->unpads(layer->options) &&
-        !ls_layer_has_places(&sample, model->input.v[0]))
-      return i;
-  }
-  return -1;
-}
-
 ls_shape_t ls_model_rows(int64_t rows, ls_shape_t one) {
   ls_shape_t shape = {.dtype = one.dtype, .rank = one.rank + 1, .dim = {rows}};
   for (int i = 0; i < one.rank; i++)

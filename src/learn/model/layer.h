@@ -47,8 +47,6 @@ struct ls_layer_kind {
   int (*params)(const void *options, const ls_shape_t *sample, ls_layer_param_t *param);
   /* Whether it takes such samples; else `why` says what it needs: "an image [H, W, C]". NULL: any. */
   bool (*takes)(const void *options, const ls_shape_t *sample, int count, char why[LS_LAYER_WHY_BYTES]);
-  /* Whether it leaves out the padding of sequences, and takes other samples as well, where it cannot. NULL: no. */
-  bool (*unpads)(const void *options);
   /* Shape of one sample of the layer's output, which `build` gives the same dimensions. */
   ls_shape_t (*shape)(const void *options, const ls_shape_t *sample, int count);
   /* Appends the layer and returns its output. Failures are in b->graph->status. */
@@ -59,13 +57,10 @@ extern const ls_layer_kind_t *const ls_layer_kinds[]; /* NULL-terminated */
 
 extern const ls_section_t ls_layer_section, ls_repeat_section; /* of every layer; of a block */
 
-/* Whether a layer of such samples reads sequences of the model's places, the ends of which may be padding. */
-static inline bool ls_layer_has_places(const ls_shape_t *sample, int64_t places) {
-  return sample->rank == 2 && sample->dim[0] == places;
-}
-/* The lengths of the layer's first input, if it is such a sequence; else -1. */
+/* The lengths of the layer's first input, if it is a sequence of the model's places, the ends of which may be padding; else
+ * -1. */
 static inline ls_tensor_id_t ls_layer_lengths(const ls_layer_builder_t *b) {
-  return ls_layer_has_places(b->sample, b->places) ? b->lengths : -1;
+  return b->sample->rank == 2 && b->sample->dim[0] == b->places ? b->lengths : -1;
 }
 static inline const ls_layer_common_t *ls_layer_common(const ls_layer_t *layer) {
   return (const ls_layer_common_t *)layer->options;

@@ -128,10 +128,6 @@ int ls_score_names(const ls_model_config_t *model, const char *names[LS_SCORES_M
 /* The name of a metric's sums in the graph of an evaluation. */
 const char *ls_score_tensor(int metric, char text[LS_SCORE_NAME_BYTES]);
 
-/* With model.pad: the first layer that would leave padding out, but whose input is no longer a sequence of the
- * model's places (after conv2d or pool), so that it takes the padding as well. -1: there is none. */
-int ls_model_pad_lost(const ls_model_config_t *model);
-
 /* The graph of `rows` samples: inputs "x" (rows, ls_model_x), "target" (rows, ls_model_target),
  * "weight" (rows), "step" u8 (64); values "output" (rows, outputs): probabilities, or predictions, as the loss says (with
  * positions (rows positions, classes)); "loss" (1), "correct" (1). Parameters are "layers.N.weight", "layers.N.bias", or

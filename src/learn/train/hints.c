@@ -1,8 +1,5 @@
-/* What a configuration may say, but hardly means: warnings of `check` and of a training that begins. */
+/* Warnings of `check` and of a training that begins: settings and data that are allowed but hardly meant. */
 #include "train/train.h"
-
-#include "graph/ops/ops.h"
-#include "model/layer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,32 +14,11 @@ typedef struct {
 
 static void look_at_pruning(const look_t *l) {
   const ls_prune_config_t *prune = &l->config->prune;
-  ls_ctx_t *ctx = l->ctx;
-  if (prune->sparsity == 0) return;
-  if (prune->end > l->steps)
-    ls_log(ctx, LS_LOG_WARN,
-           "train.prune.end (%lld) is behind the last step (%lld): the run ends with less than "
+  if (prune->sparsity > 0 && prune->end > l->steps)
+    ls_log(l->ctx, LS_LOG_WARN,
+           "train.prune.end (%lld) is after the last step (%lld): the run ends with less than "
            "train.prune.sparsity",
            (long long)prune->end, (long long)l->steps);
-  if (prune->every > prune->end - prune->begin)
-    ls_log(ctx, LS_LOG_WARN,
-           "train.prune.every (%lld) is longer than from begin (%lld) to end (%lld): all weights go at once, "
-           "after step %lld",
-           (long long)prune->every, (long long)prune->begin, (long long)prune->end, (long long)prune->end);
-}
-
-static void look_at_padding(const look_t *l) {
-  const ls_model_config_t *model = &l->config->model;
-  const int lost = ls_model_pad_lost(model);
-  if (lost < 0) return;
-  const ls_layer_t *layer = &model->layer[lost];
-  const ls_shape_t sample = ls_model_sample(model, layer->from[0]);
-  char text[LS_SHAPE_TEXT_BYTES];
-  ls_log(
-      l->ctx, LS_LOG_WARN,
-      "model.pad: %s (layer %d, from 0) reads %s, no longer a sequence of the %lld tokens: behind conv2d and "
-      "pool padding takes part like any other token",
-      layer->kind->name, lost, ls_shape_text(&sample, text), (long long)model->input.v[0]);
 }
 
 typedef struct {
@@ -50,38 +26,19 @@ typedef struct {
   int group; /* from 1 */
 } group_t;
 
-static bool chosen(const void *user, const char *name, bool trained) {
-  (void)trained;
+static bool is_in(const void *user, const char *name, bool trained) {
   const group_t *g = user;
-  return ls_patterns_choose(&g->optimizer->group[g->group - 1].match, name);
+  return trained && ls_optim_group_of(g->optimizer, name) == g->group;
 }
 
-static bool first_chosen(const void *user, const char *name, bool trained) {
-  (void)trained;
-  const group_t *g = user;
-  return ls_optim_group_of(g->optimizer, name) == g->group;
-}
-
-static bool has_trained(const void *user, const char *name, bool trained) {
-  return trained && first_chosen(user, name, trained);
-}
-
-/* Why a group changes nothing: the first condition that no parameter meets. */
 static void look_at_groups(const look_t *l) {
-  const ls_config_t *config = l->config;
-  static const struct {
-    bool (*is)(const void *user, const char *name, bool trained);
-    const char *else_;
-  } rows[] = {{chosen, "its patterns choose no parameter: `!` takes back all of them"},
-              {first_chosen, "earlier groups have every parameter that it chooses"},
-              {has_trained, "every parameter in it is frozen"}};
-  for (group_t g = {&config->optimizer, 1}; g.group <= config->optimizer.group_count; g.group++)
-    for (int i = 0; i < LS_COUNT(rows); i++) {
-      if (ls_model_any_param(&config->model, rows[i].is, &g)) continue;
-      ls_log(l->ctx, LS_LOG_WARN, "train.optimizer.groups: group %d of %d has no effect: %s", g.group,
-             config->optimizer.group_count, rows[i].else_);
-      break;
-    }
+  const ls_optim_config_t *optimizer = &l->config->optimizer;
+  for (group_t g = {optimizer, 1}; g.group <= optimizer->group_count; g.group++)
+    if (!ls_model_any_param(&l->config->model, is_in, &g))
+      ls_log(l->ctx, LS_LOG_WARN,
+             "train.optimizer.groups: group %d of %d has no effect: no trained parameter is in it, as its patterns "
+             "choose none, or those are frozen or in earlier groups",
+             g.group, optimizer->group_count);
 }
 
 /* The probability of a single class is 1 whatever the network says. */
@@ -91,18 +48,6 @@ static void look_at_classes(const look_t *l) {
   ls_log(l->ctx, LS_LOG_WARN,
          "model.loss: cross-entropy of one class is always 0, so nothing is learned: give the last layer an "
          "output for each class, or take loss: binary-cross-entropy for one output that says yes or no");
-}
-
-/* The right class is always among the k most probable of k classes. */
-static void look_at_top(const look_t *l) {
-  const ls_train_config_t *train = &l->config->train;
-  const int64_t classes = ls_model_classes(&l->config->model);
-  for (int i = 0; i < train->metrics.count; i++) {
-    const ls_score_t *row = &ls_scores[train->metric[i]];
-    if (row->op == &ls_op_top_hits && classes <= row->attrs.i[0])
-      ls_log(l->ctx, LS_LOG_WARN, "train.metrics: %s of %lld classes is always 100 %%", row->name,
-             (long long)classes);
-  }
 }
 
 static void look_at_labels(const look_t *l) {
@@ -127,7 +72,7 @@ static bool is_constant(const ls_dataset_t *d, int64_t column) {
   return d->rows > 1;
 }
 
-/* Of a table: pictures have such pixels at their edges. */
+/* Pictures have such pixels at their edges, so only columns of a table count. */
 static void look_at_columns(const look_t *l) {
   enum { SHOWN_MAX = 5, NAMES_BYTES = 512 };
   const ls_dataset_t *d = l->data;
@@ -145,7 +90,7 @@ static void look_at_columns(const look_t *l) {
          d->source, (long long)count, count == 1 ? " has" : "s have", count == 1 ? "es" : "", names);
 }
 
-/* A network begins with outputs of about 1 and comes nearer by little in each step. */
+/* A network begins with outputs of about 1, and a step moves them by little. */
 static void look_at_targets(const look_t *l) {
   const float large = 1e4f;
   const ls_dataset_t *d = l->data;
@@ -162,9 +107,8 @@ static void look_at_targets(const look_t *l) {
 }
 
 void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data, int64_t steps) {
-  static void (*const looks[])(const look_t *l) = {look_at_pruning, look_at_padding, look_at_groups,
-                                                   look_at_classes, look_at_top,     look_at_labels,
-                                                   look_at_columns, look_at_targets};
+  static void (*const looks[])(const look_t *l) = {look_at_pruning, look_at_groups,  look_at_classes,
+                                                   look_at_labels,  look_at_columns, look_at_targets};
   const look_t l = {ctx, config, data, steps};
   for (int i = 0; i < LS_COUNT(looks); i++)
     looks[i](&l);

@@ -48,8 +48,8 @@ typedef struct {
  * LS_ERR_CONFIG: more samples than can be counted. Local. */
 ls_status_t ls_train_end(ls_ctx_t *ctx, const ls_train_config_t *train, int64_t samples,
                          ls_train_place_t from, ls_train_place_t *end);
-/* Warns of what a run of so many steps allows but can hardly be meant: a pruning that it does not reach, a model.pad that a
- * layer cannot leave out, data from which nothing can be learned. */
+/* Warns of settings that are allowed but hardly meant: a pruning that a run of so many steps does not reach, groups of the
+ * optimizer without a parameter, data from which nothing can be learned. */
 void ls_train_hints(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data, int64_t steps);
 /* Whether train.checkpoint.dir can be a run's directory; nothing is written. LS_ERR_IO at the option's place.
  */

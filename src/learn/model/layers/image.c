@@ -275,10 +275,6 @@ static bool global_pool_takes(const void *options, const ls_shape_t *sample, int
   return false;
 }
 
-static bool global_pool_unpads(const void *options) {
-  return ((const global_pool_t *)options)->kind != GLOBAL_FIRST;
-}
-
 static ls_shape_t global_pool_shape(const void *options, const ls_shape_t *sample, int count) {
   (void)options, (void)count;
   return LS_SHAPE(LS_F32, sample->dim[sample->rank - 1]);
@@ -329,6 +325,5 @@ static ls_tensor_id_t global_pool_build(ls_layer_builder_t *b, const void *optio
 const ls_layer_kind_t ls_kind_global_pool = {.section = &global_pool_section,
                                              .name = "global_pool",
                                              .takes = global_pool_takes,
-                                             .unpads = global_pool_unpads,
                                              .shape = global_pool_shape,
                                              .build = global_pool_build};
