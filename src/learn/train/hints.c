@@ -36,7 +36,8 @@ static void look_at_groups(const look_t *l) {
   for (group_t g = {optimizer, 1}; g.group <= optimizer->group_count; g.group++)
     if (!ls_model_any_param(&l->config->model, is_in, &g))
       ls_log(l->ctx, LS_LOG_WARN,
-             "train.optimizer.groups: group %d of %d has no effect: no trained parameter is in it, as its patterns "
+             "train.optimizer.groups: group %d of %d has no effect: no trained parameter is in it, as its "
+             "patterns "
              "choose none, or those are frozen or in earlier groups",
              g.group, optimizer->group_count);
 }
