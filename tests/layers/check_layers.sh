@@ -25,8 +25,9 @@ allowed() {
   infer) echo "base config data device graph comm model state schedule optim ckpt strategy engine train" ;;
   chaos) echo "base stat config monitor supervise" ;;
   probe) echo "base stat machine device graph comm model state schedule optim strategy" ;;
-  stress) echo "base config stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
-  bench | plan) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
+  stress) echo "base stat machine device graph comm model train probe" ;; # as chaos, a tool over whole runs
+  bench) echo "base stat machine graph model train" ;;
+  plan) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train probe" ;;
   cli) echo "base config monitor supervise stat machine data device graph comm model state schedule optim ckpt strategy engine train infer probe stress chaos bench plan" ;;
   *) echo "unknown" ;;
   esac
@@ -47,6 +48,12 @@ upward() {
         esac
       done
   done
+}
+
+# Whoever watches a run is an observer of its trainer.
+wings() {
+  grep -rnE '^ *# *include "(monitor|supervise)/' core learn | grep -v '^learn/train/observers/' |
+    sed 's|^\([^:]*:[0-9]*\):.*|src/\1: only train/observers/ may include live/|' || true
 }
 
 sideways() {
@@ -95,7 +102,7 @@ planted() {
   [ "$found" = 7 ] || echo "tests/layers finds $found of 7 planted names"
 }
 
-faults=$(upward; sideways; loud; named; planted)
+faults=$(upward; wings; sideways; loud; named; planted)
 if [ -n "$faults" ]; then
   echo "$faults"
   exit 1

@@ -3,6 +3,7 @@
 #ifndef LS_PLAN_WORLD_H
 #define LS_PLAN_WORLD_H
 
+#include "model/summary.h"
 #include "plan/plan.h"
 
 typedef struct {
@@ -18,6 +19,9 @@ typedef struct {
  * read if the schedule, or the dtype of samples, depends on them. */
 ls_status_t ls_plan_world_create(ls_ctx_t *ctx, const ls_config_t *config, const ls_dataset_t *data,
                                  ls_plan_world_t *world);
+/* The document of lockstep inspect. New reference; NULL when memory is short. */
+json_t *ls_plan_world_json(const ls_plan_world_t *world, const ls_config_t *config,
+                           const ls_model_summary_t *layers);
 void ls_plan_world_release(ls_plan_world_t *world);
 
 /* Counts the samples of the configuration's data into `options`, and times how they are read; sets config->model.dtype.
