@@ -28,7 +28,7 @@ const char *ls_config_key(const ls_section_t *section, size_t *parent_bytes);
 
 /* check.c: the rules between sections; reports every broken one. Sets values that depend on several
  * sections (epochs, parallel.automatic, parallel.strategy). */
-ls_status_t ls_config_check(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_t *config);
+ls_status_t ls_config_check(ls_ctx_t *ctx, ls_config_t *config);
 
 /* The first error of several; later ones were reported as well. */
 static inline ls_status_t ls_config_first(ls_status_t a, ls_status_t b) {

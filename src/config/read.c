@@ -63,7 +63,7 @@ static ls_status_t parse_sections(ls_ctx_t *ctx, const ls_doc_t *doc, ls_config_
   if (status == LS_OK) status = place_ranks(ctx, ls_doc_get(doc->root, "parallel"), &config->parallel);
   const ls_doc_node_t *dir = ls_doc_get(ls_doc_get(ls_doc_get(doc->root, "train"), "checkpoint"), "dir");
   if (dir) config->checkpoint.dir_place = dir->place;
-  if (status == LS_OK) return ls_config_check(ctx, doc, config);
+  if (status == LS_OK) return ls_config_check(ctx, config);
   if (data == LS_OK) ls_data_keys_check(ctx, &config->data); /* with the other errors, not after them */
   return status;
 }
