@@ -49,6 +49,8 @@ ls_region_t ls_lowering_row(ls_lowering_t *l, const char *name);
 int ls_lowering_levels(const ls_lower_t *in);
 /* True if a node casts a parameter. */
 bool ls_lowering_casts(const ls_graph_t *graph, const ls_graph_node_t *node);
+/* Elements of the layout in a row that follows it, f32. */
+int ls_lowering_flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t begin, int64_t end);
 /* A tensor at *offset_bytes of the region, which then moves past it. */
 int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_region_t region,
                     size_t *offset_bytes);

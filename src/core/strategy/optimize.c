@@ -5,10 +5,6 @@
 
 enum { FLOAT_BYTES = sizeof(float) };
 
-static int flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t begin, int64_t end) {
-  return ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, end - begin), region, (size_t)begin * FLOAT_BYTES);
-}
-
 void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
   ls_range_t own = l->bucket[bucket].own;
   if (l->in->options.reproducible) {
@@ -21,7 +17,7 @@ void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
     l->s->status = LS_ERR_MEMORY;
     return;
   }
-  int in = flat(l, name, l->grads, own.begin, own.end);
+  int in = ls_lowering_flat(l, name, l->grads, own.begin, own.end);
   size_t offset_bytes = l->s->tensors[l->partials].offset_bytes + (size_t)bucket * FLOAT_BYTES;
   int out = ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, 1), LS_REGION_STAT, offset_bytes);
   ls_schedule_op(l->s, lane, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
@@ -42,11 +38,11 @@ int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape) {
 /* The update of a range, whose elements are in the optimizer's rows from `at` on. */
 static void update_range(ls_lowering_t *l, int group, int ctrl, ls_range_t range, int64_t at) {
   const ls_optim_rule_t *optim = l->in->optim;
-  int in[] = {flat(l, "all gradients", l->grads, range.begin, range.end), ctrl};
-  int out[1 + LS_OPTIM_SLOT_MAX] = {flat(l, "all parameters", l->params, range.begin, range.end)};
+  int in[] = {ls_lowering_flat(l, "all gradients", l->grads, range.begin, range.end), ctrl};
+  int out[1 + LS_OPTIM_SLOT_MAX] = {ls_lowering_flat(l, "all parameters", l->params, range.begin, range.end)};
   for (int k = 0; k < optim->slot_count; k++)
-    out[1 + k] = flat(l, optim->slot_name[k], ls_lowering_row(l, optim->slot_name[k]), at,
-                      at + range.end - range.begin);
+    out[1 + k] = ls_lowering_flat(l, optim->slot_name[k], ls_lowering_row(l, optim->slot_name[k]), at,
+                                  at + range.end - range.begin);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
                  &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
 }
@@ -76,7 +72,8 @@ static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end
 /* Pruned parameters stay 0. */
 static void apply_masks(ls_lowering_t *l, int values) {
   if (!l->in->optim->masks) return;
-  int masks = flat(l, LS_MASK_NAME, ls_lowering_row(l, LS_MASK_NAME), LS_LAYOUT_HEAD, l->layout->trained);
+  int masks =
+      ls_lowering_flat(l, LS_MASK_NAME, ls_lowering_row(l, LS_MASK_NAME), LS_LAYOUT_HEAD, l->layout->trained);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "prune", &ls_op_mul, NULL, 2,
                  (int[]){values, masks}, 1, &values);
 }
@@ -92,8 +89,8 @@ void ls_lowering_update(ls_lowering_t *l) {
   }
   if (l->placement->shards)
     ls_schedule_collective(l->s, "sums of squares", LS_GROUP_WORLD, LS_ALL_REDUCE, l->partials, l->partials);
-  int head = flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD);
-  int counter = flat(l, LS_COUNTER_NAME, ls_lowering_row(l, LS_COUNTER_NAME), 0, LS_STAT_COUNT);
+  int head = ls_lowering_flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD);
+  int counter = ls_lowering_flat(l, LS_COUNTER_NAME, ls_lowering_row(l, LS_COUNTER_NAME), 0, LS_STAT_COUNT);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "step control", &ls_op_step_control,
                  &optim->control_attrs, 3, (int[]){head, l->partials, step}, 3,
                  (int[]){l->ctrl, l->stats, counter});
@@ -102,13 +99,13 @@ void ls_lowering_update(ls_lowering_t *l) {
   int64_t begin = LS_LAYOUT_HEAD;
   for (int g = 0; g < optim->group_count; begin = l->layout->group_end[g++])
     update_group(l, g, begin, l->layout->group_end[g]);
-  int all = flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
+  int all = ls_lowering_flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
   apply_masks(l, all);
   for (int b = 0; l->placement->updated && b < l->bucket_count && !l->s->status; b++)
     l->s->status = l->placement->updated(l->s, l->in, &l->bucket[b]);
   if (optim->ema == 0) return;
   const ls_attrs_t keep = {.f = {optim->ema}};
-  int mean = flat(l, LS_OPTIM_EMA, ls_lowering_row(l, LS_OPTIM_EMA), LS_LAYOUT_HEAD, end);
+  int mean = ls_lowering_flat(l, LS_OPTIM_EMA, ls_lowering_row(l, LS_OPTIM_EMA), LS_LAYOUT_HEAD, end);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "mean of parameters", &ls_op_ema, &keep, 3,
                  (int[]){all, l->ctrl, counter}, 1, &mean);
   apply_masks(l, mean);

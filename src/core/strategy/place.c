@@ -14,6 +14,10 @@ ls_region_t ls_lowering_row(ls_lowering_t *l, const char *name) {
   return index < 0 ? 0 : LS_REGION_STATE + index;
 }
 
+int ls_lowering_flat(ls_lowering_t *l, const char *name, ls_region_t region, int64_t begin, int64_t end) {
+  return ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, end - begin), region, (size_t)begin * FLOAT_BYTES);
+}
+
 int ls_lowering_put(ls_lowering_t *l, const char *name, ls_shape_t shape, ls_region_t region,
                     size_t *offset_bytes) {
   int tensor = ls_schedule_tensor(l->s, name, shape, region, *offset_bytes);
@@ -113,8 +117,7 @@ static void place_casts(ls_lowering_t *l) {
 
 static void cast_range(ls_lowering_t *l, ls_region_t masters, int64_t begin, int64_t end) {
   const ls_attrs_t attrs = {.i = {l->cast_to}};
-  int from = ls_schedule_tensor(l->s, "masters", LS_SHAPE(LS_F32, end - begin), masters,
-                                (size_t)begin * FLOAT_BYTES);
+  int from = ls_lowering_flat(l, "masters", masters, begin, end);
   int to = ls_schedule_tensor(l->s, "parameters.low", LS_SHAPE(l->cast_to, end - begin), l->low,
                               (size_t)begin * ls_dtype_bytes(l->cast_to));
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_FORWARD, "parameters.low", &ls_op_cast, &attrs, 1,
@@ -135,7 +138,7 @@ static ls_status_t place_params(ls_lowering_t *l) {
   const int mean = l->in->mean && !l->in->optim ? ls_state_find(l->in->state, LS_OPTIM_EMA) : -1;
   l->params = LS_REGION_STATE + LS_STATE_PARAMETERS;
   l->masters = mean >= 0 ? LS_REGION_STATE + mean : l->params;
-  ls_schedule_tensor(l->s, "params", LS_SHAPE(LS_F32, layout->total), l->params, 0);
+  ls_lowering_flat(l, "params", l->params, 0, layout->total);
   if (l->in->optim) l->sums = l->grads = ls_lowering_row(l, LS_ROW_GRADIENTS);
   if (l->levels > 0) l->shards = ls_lowering_row(l, LS_ROW_SHARDS);
   if (l->parts > 1) l->sums = ls_lowering_row(l, LS_ROW_GATHERED);
@@ -195,10 +198,8 @@ static ls_status_t place_training(ls_lowering_t *l) {
     ls_bucket_t *b = &l->bucket[i];
     const int64_t count = b->end - b->begin, first = b->begin < LS_LAYOUT_HEAD ? LS_LAYOUT_HEAD : b->begin;
     if (!(b->name = ls_arena_printf(&l->work, "gradients %d", i))) return LS_ERR_MEMORY;
-    b->gradients = b->parts =
-        ls_schedule_tensor(s, b->name, LS_SHAPE(LS_F32, count), l->grads, (size_t)b->begin * FLOAT_BYTES);
-    b->parameters = ls_schedule_tensor(s, "parameters", LS_SHAPE(LS_F32, b->end - first), l->params,
-                                       (size_t)first * FLOAT_BYTES);
+    b->gradients = b->parts = ls_lowering_flat(l, b->name, l->grads, b->begin, b->end);
+    b->parameters = ls_lowering_flat(l, "parameters", l->params, first, b->end);
     if (l->parts > 1)
       b->parts = ls_schedule_tensor(s, b->name, LS_SHAPE(LS_F32, l->parts, count), l->sums,
                                     (size_t)(l->parts * b->begin) * FLOAT_BYTES);

@@ -8,8 +8,8 @@ ls_status_t ls_trainer_prune(ls_trainer_t *t, int64_t step) {
   const ls_prune_config_t *config = &t->config->prune;
   const ls_state_table_t *table = t->engine.table;
   const int64_t deadline_ns = t->world->comm->deadline_ns;
-  int params = ls_state_find(table, "parameters"), masks = ls_state_find(table, LS_MASK_NAME),
-      mean = ls_state_find(table, LS_OPTIM_EMA); /* -1: there is none */
+  const int params = LS_STATE_PARAMETERS, masks = ls_state_find(table, LS_MASK_NAME),
+            mean = ls_state_find(table, LS_OPTIM_EMA); /* -1: there is none */
   void *const *host = t->engine.state->host;
   int64_t *counts = ls_alloc_array(t->ctx, LS_PRUNE_COUNTS, sizeof *counts), all = 0, pruned = 0;
   ls_status_t status = counts ? ls_trainer_pull(t) : LS_ERR_MEMORY;

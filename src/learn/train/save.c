@@ -249,7 +249,8 @@ ls_status_t ls_trainer_match_weights(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
 /* Without training there are no rows of an optimizer: its mean of the parameters takes their place. */
 static ls_status_t load_mean(ls_trainer_t *t, const ls_ckpt_t *ckpt) {
   ls_comm_t *comm = t->world->comm;
-  int row = ls_state_find(t->engine.table, "parameters"), found = 0;
+  const int row = LS_STATE_PARAMETERS;
+  int found = 0;
   ls_ckpt_rows_t rows = {0};
   ls_status_t status = LS_OK;
   if (t->training || t->config->optimizer.ema == 0) return LS_OK;
@@ -297,7 +298,7 @@ ls_status_t ls_trainer_load(ls_trainer_t *t, ls_ckpt_t *ckpt) {
 }
 
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat) {
-  *flat = t->engine.state->host[ls_state_find(t->engine.table, "parameters")];
+  *flat = t->engine.state->host[LS_STATE_PARAMETERS];
   return ls_trainer_pull(t);
 }
 

@@ -36,7 +36,7 @@ static void close_own(void *own) {
 /* Changes the first parameter after the head, on the device, between two steps. */
 static ls_status_t change_parameter(ls_trainer_t *t, bool flip) {
   const ls_stream_ops_t *stream = t->engine.backend->stream;
-  float *at = (float *)t->engine.state->data[ls_state_find(t->engine.table, "parameters")] + LS_LAYOUT_HEAD;
+  float *at = (float *)t->engine.state->data[LS_STATE_PARAMETERS] + LS_LAYOUT_HEAD;
   float value = NAN;
   uint32_t bits;
   ls_status_t status = LS_OK;
