@@ -53,6 +53,11 @@ ls_status_t ls_images_normalize(ls_ctx_t *ctx, const ls_data_config_t *config, c
 /* The whole dataset of files. Errors also: LS_ERR_CONFIG, sizes that do not go together; LS_ERR_MISMATCH. */
 ls_status_t ls_images_open(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_data_want_t *want,
                            const ls_norm_t *norm, ls_labels_t *labels, ls_dataset_t *dataset);
+/* images_make.c: reads a whole file into `room`. LS_ERR_DATA, LS_ERR_IO, LS_ERR_NOT_FOUND, LS_ERR_MEMORY. */
+ls_status_t ls_images_read(ls_ctx_t *ctx, const char *path, ls_room_t *room, size_t *size);
+static inline size_t ls_images_each_bytes(const ls_images_t *images) { /* of an array's picture */
+  return images->each.stride * (size_t)images->each.height;
+}
 /* One sample from its picture, at `position` of the stream of samples if it is `drawn`. Errors: LS_ERR_DATA, LS_ERR_IO,
  * LS_ERR_NOT_FOUND, LS_ERR_MEMORY, with the file's name. */
 ls_status_t ls_images_put(const ls_dataset_t *dataset, int64_t row, bool drawn, uint64_t seed,
@@ -67,8 +72,8 @@ ls_status_t ls_images_fit(ls_ctx_t *ctx, const ls_images_t *images, ls_batch_wor
 /* The settings of the section for samples of `x`. LS_ERR_CONFIG. */
 ls_status_t ls_images_settings(ls_ctx_t *ctx, const ls_data_config_t *config, const ls_shape_t *x,
                                ls_images_t *images);
-/* Factors for data.mean and data.std, which ls_images_settings has checked. A channel's byte becomes (byte - *mean)
- * * *scale. */
+/* Factors for data.mean and data.std, which ls_images_settings has checked. A channel's byte b
+ * becomes (b - *mean) * *scale. */
 void ls_images_unit(const ls_data_config_t *config, int channel, float *mean, float *scale);
 /* Names and classes of rows from `first` on, and the bytes of some files among them; of arrays the classes and some
  * samples, as they are evaluated. */
