@@ -73,6 +73,21 @@ static bool computes_aside(const ls_program_t *p) {
   return aside;
 }
 
+/* Adds up the need on the device, and in host memory. Memory for reading is free again before the rest is allocated. */
+static void add_up(const ls_backend_t *backend, const ls_train_data_size_t *data, int64_t saved_bytes,
+                   ls_train_memory_t *need) {
+  const int64_t first = need->samples_bytes + need->exchange_bytes;
+  int64_t later = need->log_bytes + need->schedule_bytes + need->decoding_bytes;
+  if (!backend->host_memory || data->beside) need->staging_bytes += saved_bytes;
+  later += backend->host_memory ? need->device_bytes + (data->beside ? saved_bytes : 0) : need->staging_bytes;
+  if (backend->host_memory) {
+    need->reading_bytes = data->reading_bytes > 0 ? first + data->reading_bytes : 0;
+    need->device_bytes = first + later;
+  } else {
+    need->host_bytes = first + (data->reading_bytes > later ? data->reading_bytes : later);
+  }
+}
+
 void ls_train_need(const ls_backend_t *backend, const ls_program_t *train, const ls_program_t *eval,
                    const ls_train_data_size_t *data, ls_train_memory_t *need) {
   *need = (ls_train_memory_t){.samples_bytes = data->samples_bytes,
@@ -96,30 +111,20 @@ void ls_train_need(const ls_backend_t *backend, const ls_program_t *train, const
     need->step_bytes = fit.device_total_bytes;
     if (backend->host_memory) need->exchange_bytes = exchange_bytes(train);
     need->staging_bytes = fit.host_pinned_bytes;
+    need->schedule_bytes = ls_run_book_bytes(train);
   }
   if (eval) {
     hold_run(&pages, eval);
     ls_program_fit(eval, &fit);
     need->evaluation_bytes = pages.exact - need->step_bytes;
     need->staging_bytes += fit.host_pinned_bytes;
+    need->schedule_bytes += ls_run_book_bytes(eval);
   }
-  if (train) need->schedule_bytes = ls_run_book_bytes(train);
-  if (eval) need->schedule_bytes += ls_run_book_bytes(eval);
   need->captured_bytes = (int64_t)backend->captured_bytes * (collectives(train) + collectives(eval));
   if (computes_aside(train)) need->side_bytes = (int64_t)backend->side_bytes;
   need->rounding_bytes = held(&pages) - pages.exact;
   need->device_bytes = held(&pages);
-  if (!backend->host_memory || data->beside) need->staging_bytes += saved_bytes;
-  /* Memory for reading is free again before the rest is allocated. */
-  int64_t first = need->samples_bytes + need->exchange_bytes;
-  int64_t later = need->log_bytes + need->schedule_bytes + need->decoding_bytes;
-  later += backend->host_memory ? need->device_bytes + (data->beside ? saved_bytes : 0) : need->staging_bytes;
-  if (backend->host_memory) {
-    need->reading_bytes = data->reading_bytes > 0 ? first + data->reading_bytes : 0;
-    need->device_bytes = first + later;
-  } else {
-    need->host_bytes = first + (data->reading_bytes > later ? data->reading_bytes : later);
-  }
+  add_up(backend, data, saved_bytes, need);
 }
 
 /* The largest of all ranks' values. Collective. */

@@ -187,16 +187,14 @@ static void take_runs(product_t *p, int64_t *run) {
     run[i] = i / across * v->dh * p->row_bytes + i % across * v->dw * p->value_bytes;
 }
 
-static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const ls_window_t *v) {
-  ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
-  const float scale = (float)args->attrs->f[0];
-  product_t p = {.simd = cpu->int8,
+static product_t product_of(const ls_simd_int8_t *simd, const ls_kernel_args_t *args, const ls_window_t *v) {
+  product_t p = {.simd = simd,
                  .args = args,
                  .v = *v,
                  .inverse =
-                     (float)(1 / args->attrs->f[0]), /* as in the op's row: else values round otherwise */
+                     (float)(1 / args->attrs->f[0]), /* like the op's row: else values round otherwise */
                  .zero = (float)args->attrs->f[1]};
-  const int each = p.simd->value_bytes;
+  const int each = simd->value_bytes;
   p.height = v->h + v->top + v->bottom;
   p.value_bytes = v->c * each;
   p.row_bytes = (v->w + v->left + v->right) * p.value_bytes;
@@ -204,40 +202,53 @@ static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const 
   p.of.runs = v->dw == 1 ? v->kh : v->kh * v->kw;
   p.of.groups = (p.run_values * each + GROUP_BYTES - 1) / GROUP_BYTES;
   p.of.outputs = v->o;
-  const size_t vector = aligned((size_t)padded_outputs(&p) * sizeof(float));
-  const size_t weights = aligned(weight_bytes(&p)) + 2 * vector,
-               runs = aligned((size_t)p.of.runs * sizeof *p.of.run);
-  const size_t q = aligned((size_t)(v->o * depth(&p)));
-  const bool lasting = args->lasting & 1 << 1;
-  ls_cpu_rounded_t now = {.from = args->in[1].data}, *kept = NULL;
-  if (lasting && !(kept = find_kept(cpu, &p, now.from, weights))) return LS_ERR_MEMORY;
-  char *room = ls_cpu_room(stream, 3 * vector + runs + q + (lasting ? 0 : weights) +
-                                       (size_t)(v->n * p.height * p.row_bytes) + GROUP_BYTES);
+  p.by_outputs = positions(&p) < v->o;
+  return p;
+}
+
+/* Rounds values and weights, and multiplies. `kept`: the weights, if they are kept; NULL: they are rounded into the room. */
+static ls_status_t run_in_room(ls_stream_t *stream, product_t *p, ls_cpu_rounded_t *kept, size_t weights) {
+  const ls_window_t *v = &p->v;
+  const uint64_t epoch = stream->device->epoch;
+  const size_t vector = aligned((size_t)padded_outputs(p) * sizeof(float)),
+               runs = aligned((size_t)p->of.runs * sizeof *p->of.run), q = aligned((size_t)(v->o * depth(p)));
+  const size_t values = (size_t)(v->n * p->height * p->row_bytes) + GROUP_BYTES;
+  char *room = ls_cpu_room(stream, 3 * vector + runs + q + (kept ? 0 : weights) + values);
   if (!room) return LS_ERR_MEMORY;
+  ls_cpu_rounded_t now = {.from = p->args->in[1].data};
   int32_t *start = (int32_t *)room;
   float *factor = (float *)(room += vector), *shift = (float *)(room += vector);
   int64_t *offsets = (int64_t *)(room += vector);
-  p.q = (int8_t *)(room += runs);
+  p->q = (int8_t *)(room += runs);
   room += q;
-  if (!lasting) place_weights(&now, &p, room);
-  p.x = room + (lasting ? 0 : weights);
-  p.weights = kept ? kept : &now;
-  if (!kept || kept->epoch != cpu->host.base.epoch)
-    ls_cpu_loop(stream, v->o, 1, LS_CPU_BYTES(v->o * depth(&p) * 12), round_weights, &p);
-  if (kept) kept->epoch = cpu->host.base.epoch;
-  take_vectors(&p, scale, start, factor, shift);
-  take_runs(&p, offsets);
-  p.of.w = p.weights->w;
-  p.of.run = offsets;
-  p.of.start = start;
-  p.of.factor = factor;
-  p.of.shift = shift;
-  p.by_outputs = positions(&p) < v->o;
-  ls_cpu_loop(stream, v->n * p.height, 1, LS_CPU_BYTES(v->n * v->h * v->w * v->c * 8), round_rows, &p);
-  ls_cpu_loop(stream, p.by_outputs ? v->o : positions(&p), p.by_outputs ? 2 * p.simd->lanes : BLOCK_ROWS,
-              LS_CPU_FLOPS(positions(&p) * v->o * depth(&p) / 2), products,
-              &p); /* four times as fast as f32 */
+  if (!kept) place_weights(&now, p, room);
+  p->x = room + (kept ? 0 : weights);
+  p->weights = kept ? kept : &now;
+  if (!kept || kept->epoch != epoch)
+    ls_cpu_loop(stream, v->o, 1, LS_CPU_BYTES(v->o * depth(p) * 12), round_weights, p);
+  if (kept) kept->epoch = epoch;
+  take_vectors(p, (float)p->args->attrs->f[0], start, factor, shift);
+  take_runs(p, offsets);
+  p->of.w = p->weights->w;
+  p->of.run = offsets;
+  p->of.start = start;
+  p->of.factor = factor;
+  p->of.shift = shift;
+  ls_cpu_loop(stream, v->n * p->height, 1, LS_CPU_BYTES(v->n * v->h * v->w * v->c * 8), round_rows, p);
+  const ls_cpu_work_t work = LS_CPU_FLOPS(positions(p) * v->o * depth(p) / 2); /* four times as fast as f32 */
+  ls_cpu_loop(stream, p->by_outputs ? v->o : positions(p), p->by_outputs ? 2 * p->simd->lanes : BLOCK_ROWS,
+              work, products, p);
   return LS_OK;
+}
+
+static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const ls_window_t *v) {
+  ls_cpu_device_t *cpu = (ls_cpu_device_t *)stream->device;
+  product_t p = product_of(cpu->int8, args, v);
+  const size_t vector = aligned((size_t)padded_outputs(&p) * sizeof(float)),
+               weights = aligned(weight_bytes(&p)) + 2 * vector;
+  ls_cpu_rounded_t *kept = NULL;
+  if (args->lasting & 1 << 1 && !(kept = find_kept(cpu, &p, args->in[1].data, weights))) return LS_ERR_MEMORY;
+  return run_in_room(stream, &p, kept, weights);
 }
 
 static ls_status_t linear_int8(ls_stream_t *stream, const ls_kernel_args_t *args) {
