@@ -1,4 +1,4 @@
-/* Where a run begins: the checkpoint that it goes on from, the data, its length. */
+/* The beginning of a run: the checkpoint that it goes on from, the data, its length. */
 #include "data/stream.h"
 #include "train/making.h"
 
@@ -186,7 +186,7 @@ static ls_status_t figures_compare(const ls_trainer_t *t, const ls_saved_t *save
   return status;
 }
 
-/* Goes on behind the samples of the steps before train.past_step, unless the checkpoint's run has done so. */
+/* Leaves out the samples of the steps before train.past_step, unless the checkpoint's run has done so. */
 static ls_status_t leave_out(ls_trainer_t *t) {
   const int64_t past = t->config->train.past_step, steps = past - t->run.base_step;
   for (int i = 0; i < t->run.skips; i++)

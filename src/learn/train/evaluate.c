@@ -58,7 +58,7 @@ static ls_status_t prepare(ls_trainer_t *t, int64_t chunks, evaluation_t *e) {
   return e->values && e->read ? LS_OK : LS_ERR_MEMORY;
 }
 
-/* What the evaluation of chunk i left on the device. */
+/* Reads the results of a chunk's evaluation from the device. */
 static ls_status_t read_chunk(ls_trainer_t *t, evaluation_t *e, int64_t valid, double *value,
                               double *counts) {
   ls_run_t *run = t->engine.step[LS_STEP_EVALUATE].run;
@@ -120,7 +120,7 @@ double ls_trainer_perplexity(const ls_trainer_t *t, double loss) {
   return ls_model_positions(&t->config->model) > 0 ? exp(loss) : NAN;
 }
 
-/* What has a class in the part: samples, their positions that count, or their labels. */
+/* Counts everything in the part that has a class: samples, their positions that count, or their labels. */
 static int64_t classified(const ls_trainer_t *t, ls_part_t part, int64_t samples) {
   const ls_model_config_t *model = &t->config->model;
   int64_t positions = ls_model_positions(model), count = 0;
@@ -159,7 +159,7 @@ static double figure(const evaluation_t *e, const ls_evaluated_t *all, int metri
   return plain(ls_scores[metric].figure(all, sums_of(e, metric)));
 }
 
-/* Of targets with units of their own a mean says little. */
+/* A mean over targets with units of their own says little, so each gets its own value. */
 static void name_targets(const ls_trainer_t *t, ls_eval_metrics_t *m) {
   const ls_strings_t *names = &t->config->data.target;
   const bool named = t->config->data.kind == LS_DATA_CSV && names->count == t->outputs;

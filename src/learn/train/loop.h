@@ -61,8 +61,28 @@ static inline bool ls_trainer_patience_lost(const ls_trainer_t *t) {
   return t->config->train.patience > 0 && t->run.no_better >= t->config->train.patience;
 }
 
-/* loop.c: whether an evaluation between epochs follows this step. */
+/* loop.c: waits until `ahead` steps are in flight. */
+ls_status_t ls_loop_finish_steps(ls_loop_t *loop, int ahead);
+
+/* loop_between.c. Whether an evaluation between epochs follows this step; whether the step, possibly the run's last, ends a
+ * multiple of train.evaluate_every epochs; whether the work after it needs its end. */
 bool ls_loop_evaluates(const ls_trainer_t *t, int64_t step);
+bool ls_loop_epochs_end(const ls_trainer_t *t, int64_t step);
+bool ls_loop_needs_end(const ls_trainer_t *t, int64_t step);
+/* That work, with no step in flight. Collective, as the next ones. */
+ls_status_t ls_loop_follow(ls_loop_t *loop, int64_t step);
+ls_status_t ls_loop_evaluate(ls_loop_t *loop);
+/* Counts an evaluation for early stopping: those at the ends of epochs, including the last, so that an interrupted or
+ * extended run counts the same. Whether it is better than all before. Local. */
+bool ls_loop_count_evaluation(ls_trainer_t *t);
+/* Claims the checkpoint directory as soon as a step was applied. */
+ls_status_t ls_loop_claim(ls_loop_t *loop);
+ls_status_t ls_loop_save(ls_loop_t *loop, ls_save_when_t when);
+/* A pause between two steps is part of neither. Local. */
+void ls_loop_leave_out(ls_loop_t *loop, int64_t ns);
+
+/* loop_asks.c: does what is asked after this step. LS_ERR_INTERRUPTED and LS_ERR_AGAIN end the run. Collective. */
+ls_status_t ls_loop_obey(ls_loop_t *loop, int64_t step);
 /* The micro-batches of a step once the ranks want the other size; 0: there is none. No rank gets a micro-batch without a
  * row. */
 int64_t ls_loop_resized(const ls_trainer_t *t, bool smaller);

@@ -10,7 +10,7 @@ enum { LS_LOG_CAPACITY = 1 << 20 };
 typedef struct {
   int64_t samples_bytes;  /* features and targets, kept in host memory */
   int64_t reading_bytes;  /* additional memory while they are read: text and files, free afterwards */
-  int64_t decoding_bytes; /* held by the threads that decode samples for each batch */
+  int64_t decoding_bytes; /* of the threads that decode samples for each batch */
   bool beside;            /* saved rows are copied before they are written */
   int64_t log_bytes;      /* times of the run's steps, of LS_LOG_CAPACITY at most */
 } ls_train_data_size_t;
@@ -19,7 +19,7 @@ typedef struct {
  * allocate and for the rooms of kernels. */
 void ls_train_need(const ls_backend_t *backend, const ls_program_t *train, const ls_program_t *eval,
                    const ls_train_data_size_t *data, ls_train_memory_t *need);
-/* Whether a copy of the state is held: a run that saves as often as pays may be too short to need one. */
+/* Whether the run keeps a copy of the state: a run that saves as often as pays may be too short to need one. */
 bool ls_train_saves_beside(const ls_config_t *config);
 /* The need of this trainer; the use stays 0. Local. */
 void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need);

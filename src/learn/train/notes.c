@@ -1,4 +1,4 @@
-/* What a run's last evaluation says when it is no better than an answer that does not look at the sample. */
+/* Notes of a report: the last evaluation is no better than an answer that does not look at the sample. */
 #include "train/loop.h"
 
 #include <math.h>

@@ -82,7 +82,7 @@ typedef struct {
 } ls_observer_t;
 
 enum { LS_OBSERVERS_MAX = 24 };
-/* Adds a row behind the others, for trainers that are created later. False: there are too many. */
+/* Adds a row after the others, for trainers that are created later. False: there are too many. */
 bool ls_observer_register(const ls_observer_t *row);
 
 /* An observer of one trainer. */
@@ -98,7 +98,7 @@ enum { LS_HOOKS = LS_HOOK(at_end) + 1 };
 typedef struct {
   ls_observed_t all[LS_OBSERVERS_MAX];
   int count;
-  const ls_observed_t *with[LS_HOOKS][LS_OBSERVERS_MAX + 1]; /* NULL behind the last */
+  const ls_observed_t *with[LS_HOOKS][LS_OBSERVERS_MAX + 1]; /* NULL after the last */
 } ls_observers_t;
 
 /* The statement that follows is done for each observer that has `hook`: it calls o->row->hook(o->own, ..). */

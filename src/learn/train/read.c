@@ -49,7 +49,7 @@ static ls_status_t read_and_meet(ls_trainer_t *t, const ls_train_source_t *sourc
   return met == LS_OK ? ls_comm_agree_silently(comm, "reading the data", r.status) : met;
 }
 
-/* What every rank tells the others. */
+/* Every rank tells the others this. */
 typedef struct {
   int64_t node, process, fd;
   char data[1024]; /* that it is to read, for comparison */
@@ -97,7 +97,7 @@ static int first_of_node(const ls_comm_t *comm, const given_t *all, int *count) 
   return first;
 }
 
-/* Where the first rank's samples are; false where this process may not look at that one. */
+/* Finds the first rank's samples. False: this process may not look into that one. */
 static bool find(ls_trainer_t *t, const given_t *given, char path[64]) {
   if (given->fd < 0) return false; /* it has said so */
   snprintf(path, 64, "/proc/%" PRId64 "/fd/%" PRId64, given->process, given->fd);

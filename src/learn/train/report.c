@@ -1,4 +1,4 @@
-/* What a run says of itself: its report, its rate, and why it diverged. */
+/* The report of a run, its rate, and the reason why it diverged. */
 #include "train/loop.h"
 
 #include <math.h>

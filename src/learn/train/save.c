@@ -145,7 +145,7 @@ ls_status_t ls_trainer_pull(ls_trainer_t *t) {
                          : ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
 }
 
-/* What this rank saves is in host memory, and described. */
+/* Copies the state that this rank saves to host memory, and describes it. */
 static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_save_t *save) {
   ls_status_t status = LS_OK;
   void *const *host = t->engine.state->host;

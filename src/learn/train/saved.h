@@ -16,7 +16,7 @@ typedef struct {
   int64_t step, epoch;
 } ls_best_t;
 
-/* What a checkpoint's meta data say of its run. What an older version did not write is -1 in the first group, else 0,
+/* A checkpoint's record of its run, from its meta data. A member that an older version did not write is -1 in the first group, else 0,
  * "" or NAN. */
 typedef struct {
   int64_t samples, total_steps; /* that were trained; of the whole run */
@@ -50,7 +50,7 @@ bool ls_train_same_data(const ls_saved_t *saved, const ls_dataset_t *dataset);
 /* Whether the validation files hold the same samples as the checkpoint's; true if neither has any. */
 bool ls_train_same_held(const ls_saved_t *saved, const ls_dataset_t *dataset);
 
-/* What the data gave names to. Feature columns: if `data` names none, those of the checkpoint are used, so the order of a
+/* The names that the data gave. Feature columns: if `data` names none, those of the checkpoint are used, so the order of a
  * file's columns does not matter. Text: the characters, in the order of their numbers. The list is in `arena`; its names
  * are borrowed from `meta`. */
 ls_status_t ls_train_take_names(ls_arena_t *arena, const json_t *meta, ls_data_config_t *data);

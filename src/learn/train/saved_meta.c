@@ -10,7 +10,7 @@
 
 #define COUNT_MAX ((double)(INT64_MAX / 4))
 
-/* Beside what is kept, what is only checked here: others read it as JSON. */
+/* Members of `saved` are kept. The others are only checked here, and read as JSON elsewhere. */
 typedef struct {
   ls_saved_t saved; /* first: rows of either stand in the same struct */
   json_t **layers, *train;
@@ -73,8 +73,8 @@ static const ls_field_t config_rows[] = {
 };
 static const ls_record_t config_record = LS_RECORD(config_rows);
 
-/* What is written by hand between them is only read here: columns, indicators, characters and labels are lists of the dataset, the configuration has
- * rows of its own. */
+/* The first five rows are only read here: save.c writes them, since columns, indicators, characters and labels are lists of
+ * the dataset, and the configuration has rows of its own. */
 static const ls_field_t rows[] = {
     LS_FIELD_OBJECT(config_record, "config", .required = true),
     LIST(columns, column_count, text_each, "columns"),

@@ -28,9 +28,9 @@ typedef struct {
 ls_status_t ls_train_resident(ls_ctx_t *ctx, const ls_config_t *config, int world_size,
                               const ls_train_room_t *room, int64_t *data_rows);
 
-/* What the model needs of its data. */
+/* The needs of the model from its data. */
 ls_data_want_t ls_train_want(const ls_model_config_t *model);
-/* Of the split into training and validation part. */
+/* The seed of the split into training and validation part. */
 uint64_t ls_train_split_seed(const ls_config_t *config);
 /* A global batch holds no sample twice: LS_ERR_DATA if there are fewer training `samples` than
  * train.batch. */
@@ -43,7 +43,7 @@ ls_status_t ls_train_data_check(ls_ctx_t *ctx, const ls_config_t *config, const 
 typedef struct {
   int64_t steps, samples;
 } ls_train_place_t;
-/* Where a run over so many training `samples` ends if it goes on at `from` (zeros: a new run). A run that is given in steps ends
+/* The end of a run over so many training `samples` that goes on at `from` (zeros: a new run). A run that is given in steps ends
  * after train.steps, one in epochs after train.epochs of the stream; one that is already longer has no steps left.
  * LS_ERR_CONFIG: more samples than can be counted. Local. */
 ls_status_t ls_train_end(ls_ctx_t *ctx, const ls_train_config_t *train, int64_t samples,
@@ -59,9 +59,9 @@ ls_status_t ls_train_dir_check(ls_ctx_t *ctx, const ls_config_t *config);
 ls_status_t ls_trainer_restart(ls_trainer_t *t);
 /* The parameters (layout) in host memory, until the next step. Local. */
 ls_status_t ls_trainer_parameters(ls_trainer_t *t, const float **flat);
-/* What it trains with, until it is destroyed: schedules and the times of their tasks. */
+/* The engine that it trains with, until it is destroyed: schedules and the times of their tasks. */
 const ls_engine_t *ls_trainer_engine(const ls_trainer_t *t);
-/* What reading its samples took, once it has run. */
+/* The times of reading its samples, once it has run. */
 const ls_input_times_t *ls_trainer_input(const ls_trainer_t *t);
 const ls_dataset_t *ls_trainer_data(const ls_trainer_t *t);
 /* The checkpoint that it was loaded from or has saved last, "" = none; steps done. */

@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-/* Where the run stands. Steps and samples count from the beginning of the run, whatever process did them. */
+/* The position of a run. Steps and samples count from the beginning of the run, whatever process did them. */
 typedef struct {
   int64_t step; /* done */
   int64_t total_steps, total_samples;
@@ -80,7 +80,7 @@ typedef struct {
  * Collective; ls_dataset_open's errors. */
 ls_status_t ls_trainer_read(ls_trainer_t *t, const ls_train_source_t *source, ls_status_t status);
 
-/* Where the samples of this run stay, all ranks alike: sets engine.data_rows. Collective. */
+/* Decides for all ranks alike whether the samples stay on the device: sets engine.data_rows. Collective. */
 ls_status_t ls_trainer_choose_data(ls_trainer_t *t);
 
 /* prune.c: weights are pruned after `step`; every rank alike. Local. */

@@ -1,4 +1,4 @@
-/* The world: this process alone, or all ranks, behind one communicator. */
+/* The world: this process alone, or all ranks, with one communicator. */
 #include "train/trainer.h"
 
 enum { DEADLINE_S_MAX = 1000000000 };

@@ -39,7 +39,7 @@ struct ls_watchdog {
   pthread_t thread;
 };
 
-/* What waits inside this process in each activity; NULL: it is not watched. */
+/* The name of each activity in the message; NULL: it is not watched. */
 static const char *const waits[LS_DOINGS] = {[LS_DOING_STEPS] = "step",
                                              [LS_DOING_EVALUATION] = "the evaluation before step",
                                              [LS_DOING_END] = "the end of the run at step",

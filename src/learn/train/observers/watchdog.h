@@ -1,5 +1,5 @@
 /* Ends waits that have no deadline of their own. A rank's threads wait for each other in locks, rings and
- * joins. If one of them dies or is held while the others need it, they would wait for ever. A thread of the
+ * joins. If one of them dies or is stopped while the others need it, they would wait for ever. A thread of the
  * trainer checks regularly whether its rank makes progress. */
 #ifndef LS_TRAIN_OBSERVERS_WATCHDOG_H
 #define LS_TRAIN_OBSERVERS_WATCHDOG_H
