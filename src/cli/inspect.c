@@ -76,7 +76,7 @@ static void print_people(const ls_config_t *config, const ls_plan_world_t *lower
     cli_print("  %-*s %-12s %-14s %13s %17s%s%s\n", width, row->name, row->kind, row->output,
               cli_count(row->params), cli_count(row->forward_flops), row->shapes[0] ? "  " : "", row->shapes);
   }
-  int64_t micro = lowered->share.accumulate;
+  int64_t micro = lowered->share.micro_batches;
   cli_print("  %-*s %-12s %-14s %13s %17s\n", width, "total", "", "", cli_count(ls_graph_param_count(g)),
             cli_count(ls_graph_flops(g, LS_PHASE_FORWARD)));
   print_kinds(rows);

@@ -18,8 +18,8 @@ static void print_row(ls_plan_t *plan, int i) {
     cli_print(" %4d", c->collectives);
   else
     cli_print("    -");
-  cli_print(" %5lld",
-            (long long)(plan->shards ? plan->shards / ls_candidate_devices(c) : c->config.train.accumulate));
+  cli_print(" %5lld", (long long)(plan->shards ? plan->shards / ls_candidate_devices(c)
+                                               : ls_config_batching(&c->config).micro_batches));
   if (!c->priced)
     cli_print(" %49s %12s %7s %6s %9s", "not priced", "", "", "", "");
   else

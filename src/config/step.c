@@ -32,7 +32,7 @@ static ls_status_t build(ls_ctx_t *ctx, const void *of, ls_step_kind_t kind, int
 
 ls_batching_t ls_config_batching(const ls_config_t *config) {
   return (ls_batching_t){.batch = config->train.batch,
-                         .accumulate = config->train.accumulate,
+                         .micro_batches = config->train.accumulate,
                          .shards = config->parallel.reproducible ? config->parallel.shards : 0};
 }
 

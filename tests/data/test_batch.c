@@ -11,7 +11,7 @@ static float rate(void *user, int64_t step) {
 
 /* A rank's part of each micro-batch. One without rows computes padding from beyond the batch. */
 static void take_share(ls_loader_spec_t *spec, int rank, int ranks) {
-  int64_t whole = (spec->global_batch + spec->accumulate - 1) / spec->accumulate;
+  int64_t whole = (spec->global_batch + spec->micro_batches - 1) / spec->micro_batches;
   spec->stride = whole;
   spec->first = whole * rank / ranks;
   spec->rows = whole * (rank + 1) / ranks - spec->first;
@@ -30,11 +30,11 @@ static double fill_ranks(const ls_dataset_t *d, ls_loader_spec_t spec, int64_t s
   int64_t padding = ls_dataset_row(d, spec.part, 0);
   for (int rank = 0; rank < ranks; rank++) {
     take_share(&spec, rank, ranks);
-    for (int a = 0; a < spec.accumulate; a++) {
+    for (int a = 0; a < spec.micro_batches; a++) {
       memory_t m, untouched;
       ls_batch_t to = batch_of(&m);
       memset(&untouched, 0x7b, sizeof untouched);
-      ls_batch_fill(d, &spec, step * spec.accumulate + a, &to);
+      ls_batch_fill(d, &spec, step * spec.micro_batches + a, &to);
       for (int64_t r = 0; r < spec.rows; r++) {
         int64_t row = (int64_t)m.x[r * BATCH_INPUTS], of_batch = spec.first + a * spec.stride + r;
         for (int j = 0; j < BATCH_INPUTS; j++)
@@ -72,7 +72,7 @@ static void test_row_numbers(void **state) {
                              .first = 3,
                              .rows = 21,
                              .stride = 27, /* the last row is beyond the batch */
-                             .accumulate = 2,
+                             .micro_batches = 2,
                              .total_samples = 340,
                              .total_steps = 7};
     for (spec.shuffle = false;; spec.shuffle = true) {
@@ -103,8 +103,12 @@ static void test_row_numbers(void **state) {
 
 static void test_uneven_shares(void **state) {
   ls_dataset_t *d = counting_dataset(said.ctx, 10, BATCH_INPUTS, 0, false);
-  ls_loader_spec_t spec = {
-      .seed = 5, .shuffle = true, .global_batch = 10, .accumulate = 1, .total_samples = 10, .total_steps = 1};
+  ls_loader_spec_t spec = {.seed = 5,
+                           .shuffle = true,
+                           .global_batch = 10,
+                           .micro_batches = 1,
+                           .total_samples = 10,
+                           .total_steps = 1};
   int seen[10] = {0};
   assert_true(fabs(fill_ranks(d, spec, 0, 3, seen) - 1.0) < 1e-6);
   for (int i = 0; i < 10; i++)
@@ -124,7 +128,7 @@ static void test_every_sample_once_per_epoch(void **state) {
           ls_loader_spec_t spec = {.seed = 5,
                                    .shuffle = true,
                                    .global_batch = batch,
-                                   .accumulate = accumulate,
+                                   .micro_batches = accumulate,
                                    .total_samples = total,
                                    .total_steps = (total + batch - 1) / batch};
           int seen[ROWS] = {0};
@@ -151,7 +155,7 @@ static void test_stream_is_the_same_for_any_world(void **state) {
         ls_loader_spec_t spec = {.seed = 5,
                                  .shuffle = true,
                                  .global_batch = 12,
-                                 .accumulate = 1,
+                                 .micro_batches = 1,
                                  .total_samples = 120,
                                  .total_steps = 10};
         take_share(&spec, rank, ranks);
@@ -180,7 +184,7 @@ static void test_part_order_without_shuffle(void **state) {
   ls_loader_spec_t spec = {.part = LS_PART_VALIDATION,
                            .global_batch = 4,
                            .rows = 4,
-                           .accumulate = 1,
+                           .micro_batches = 1,
                            .total_samples = 10,
                            .total_steps = 3};
   for (int64_t step = 0; step < 3; step++) {
@@ -205,7 +209,7 @@ static void test_padding_only(void **state) {
                            .global_batch = 4,
                            .rows = 2,
                            .stride = 2,
-                           .accumulate = 2,
+                           .micro_batches = 2,
                            .total_samples = 5,
                            .total_steps = 2};
   int seen[5] = {0};

@@ -161,7 +161,7 @@ static void fill(const ls_dataset_t *d, int64_t step, int ranks, uint8_t x[6 * T
                              .global_batch = 6,
                              .first = first,
                              .rows = count,
-                             .accumulate = 1,
+                             .micro_batches = 1,
                              .total_samples = 6000,
                              .total_steps = 1000};
     ls_batch_fill(d, &spec, step, &(ls_batch_t){x + first * T, target + first * T, weight, &params});

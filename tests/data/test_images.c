@@ -55,7 +55,7 @@ static ls_loader_spec_t spec_of(int64_t origin) {
                             .shuffle = true,
                             .global_batch = BATCH,
                             .rows = BATCH,
-                            .accumulate = 1,
+                            .micro_batches = 1,
                             .origin = origin,
                             .total_samples = 1000,
                             .total_steps = 4};
@@ -77,7 +77,7 @@ static void samples_depend_on_the_position_alone(void **state) {
     spec.first = rank * BATCH / 6;
     spec.rows = BATCH / 6;
     spec.stride = BATCH / 2;
-    spec.accumulate = 2;
+    spec.micro_batches = 2;
     ls_filler_t *filler;
     assert_int_equal(ls_filler_create(said.ctx, d, 1 + rank, &filler), LS_OK);
     for (int m = 0; m < 2; m++) {
@@ -636,7 +636,7 @@ static void a_file_that_vanishes_ends_the_run(void **state) {
                              .global_batch =
                                  1, /* in order: the first sample is good or not, the other the opposite */
                              .rows = 1,
-                             .accumulate = 1,
+                             .micro_batches = 1,
                              .total_samples = 10,
                              .total_steps = 10,
                              .threads = threads,

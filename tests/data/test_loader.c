@@ -28,7 +28,7 @@ static bench_t *bench_open(void) {
                                .first = 2,
                                .rows = 3,
                                .stride = 3, /* the last row is padding */
-                               .accumulate = MICRO,
+                               .micro_batches = MICRO,
                                .total_samples = 7 * STEPS - 3,
                                .total_steps = STEPS,
                                .threads = 1,
@@ -123,7 +123,7 @@ static void test_refuses(void **state) {
       p.rows = -1;
       break;
     case 4:
-      p.accumulate = 0;
+      p.micro_batches = 0;
       break;
     case 5:
       p.stride = 2;

@@ -69,7 +69,7 @@ static void look(ls_data_config_t *config, seen_t *s) {
                                    .shuffle = part == 0,
                                    .global_batch = BATCH,
                                    .rows = BATCH,
-                                   .accumulate = 1,
+                                   .micro_batches = 1,
                                    .total_samples = 100,
                                    .total_steps = 1};
     int64_t count = part == 0 ? d->train_count : d->validation_count;

@@ -78,7 +78,7 @@ static ls_status_t fill(const ls_dataset_t *d, int threads) {
                                  .shuffle = true,
                                  .global_batch = BATCH,
                                  .rows = BATCH,
-                                 .accumulate = 1,
+                                 .micro_batches = 1,
                                  .total_samples = 1000000,
                                  .total_steps = 1000};
   const ls_batch_t to = {x, target, weight, &step, NULL};

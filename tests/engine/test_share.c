@@ -22,7 +22,7 @@ static void each_row_is_in_the_micro_batch_that_one_rank_alone_has(void **state)
           ls_engine_share_t s;
           int64_t real = 0;
           ls_engine_share(of, rank, ranks, &s);
-          assert_int_equal(s.accumulate, accumulate);
+          assert_int_equal(s.micro_batches, accumulate);
           assert_true(s.rows >= 1 && s.stride >= s.rows);
           for (int m = 0; m < accumulate; m++)
             for (int64_t r = 0; r < s.rows; r++) {
@@ -137,7 +137,7 @@ static void shards_are_contiguous_blocks(void **state) {
                       end = first + 8 / ranks * rows;
         ls_engine_share_t s;
         ls_engine_share((ls_batching_t){batch, 1, 8}, rank, ranks, &s);
-        assert_int_equal(s.accumulate, 8 / ranks);
+        assert_int_equal(s.micro_batches, 8 / ranks);
         assert_int_equal(s.rows, rows);
         assert_int_equal(s.stride, rows);
         assert_int_equal(s.first, first);

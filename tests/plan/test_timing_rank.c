@@ -50,7 +50,7 @@ static void same_values_shapes_and_waits(void **state) {
     assert_int_equal(e->share.first, trained.share.first);
     assert_int_equal(e->share.count, trained.share.count);
     assert_int_equal(e->share.rows, trained.share.rows);
-    assert_int_equal(e->share.accumulate, trained.share.accumulate);
+    assert_int_equal(e->share.micro_batches, trained.share.micro_batches);
     assert_int_equal(e->lag, trained.lag);
     assert_int_equal(e->threads, trained.threads);
     check_same_program(&e->step[LS_STEP_TRAIN].program, &trained.step[LS_STEP_TRAIN].program);

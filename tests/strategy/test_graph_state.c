@@ -81,7 +81,7 @@ static ls_status_t lower(ls_graph_t *g, ls_state_table_t *table, bool training, 
                    .state = table,
                    .optim = training ? &optim : NULL,
                    .world_size = ranks,
-                   .accumulate = training ? MICRO : 1,
+                   .micro_batches = training ? MICRO : 1,
                    .input_slots = 1,
                    .options = {.bucket_bytes = 64}};
   ls_status_t status = ls_strategy_lower(ctx, &ls_strategy_ddp, &in, p);

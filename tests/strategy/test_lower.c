@@ -33,12 +33,12 @@ static int teardown(void **state) {
   return 0;
 }
 
-static ls_lower_t request(int world_size, int accumulate, int64_t bucket_bytes) {
+static ls_lower_t request(int world_size, int micro_batches, int64_t bucket_bytes) {
   return (ls_lower_t){.graph = graph,
                       .state = table,
                       .optim = &optim,
                       .world_size = world_size,
-                      .accumulate = accumulate,
+                      .micro_batches = micro_batches,
                       .input_slots = 2,
                       .options = {.bucket_bytes = bucket_bytes}};
 }
@@ -137,8 +137,8 @@ static void test_buckets(void **state) {
 /* Every all-reduce is issued as soon as its bucket is complete, and no task of the backward pass waits for
  * one. */
 static void test_communication_overlaps(void **state) {
-  for (int accumulate = 1; accumulate <= 3; accumulate++) {
-    ls_lower_t in = request(2, accumulate, 1);
+  for (int micro_batches = 1; micro_batches <= 3; micro_batches++) {
+    ls_lower_t in = request(2, micro_batches, 1);
     ls_program_t p = lower_all(&ls_strategy_ddp, &in);
     const ls_schedule_t *s = p.member[p.count - 1];
     int collectives = 0, backward_after = 0;
@@ -297,7 +297,7 @@ static void more_micro_batches_make_no_schedule_larger(void **state) {
       int sum = 0;
       for (int k = 0; k < p[i].count; k++)
         sum += p[i].times[k];
-      assert_int_equal(sum, in.accumulate);
+      assert_int_equal(sum, in.micro_batches);
     }
     assert_int_equal(p[0].count, 3);
     assert_int_equal(p[1].count, tree ? 11 : 3);
@@ -370,10 +370,10 @@ static void test_fit(void **state) {
 static void test_data_on_the_device(void **state) {
   enum { SAMPLES = 1000 };
   for (int copies = 0; copies < 2; copies++)
-    for (int accumulate = 1; accumulate <= 3; accumulate++) {
+    for (int micro_batches = 1; micro_batches <= 3; micro_batches++) {
       int64_t sum = 0;
       ls_fit_t filled, gathered;
-      ls_lower_t in = request(1, accumulate, 1);
+      ls_lower_t in = request(1, micro_batches, 1);
       in.copies = copies;
       ls_program_t p = lower_all(&ls_strategy_single, &in);
       ls_program_fit(&p, &filled);
@@ -409,7 +409,7 @@ static void test_memory_of_micro_batches(void **state) {
   ls_program_t p = lower_all(&ls_strategy_single, &in);
   ls_program_fit(&p, &one);
   ls_program_release(&p);
-  in.accumulate = 4;
+  in.micro_batches = 4;
   p = lower_all(&ls_strategy_single, &in);
   ls_program_fit(&p, &four);
   ls_program_release(&p);
@@ -479,8 +479,8 @@ static void test_unusual_graph(void **state) {
   ls_state_table_t *own;
   assert_int_equal(ls_state_table_create(ctx, g, &own), LS_OK);
 
-  for (int accumulate = 1; accumulate <= 2; accumulate++) {
-    ls_lower_t in = request(1, accumulate, 1);
+  for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
+    ls_lower_t in = request(1, micro_batches, 1);
     in.graph = g;
     in.state = own;
     ls_program_t p = lower_all(&ls_strategy_single, &in);
@@ -495,7 +495,7 @@ static void test_unusual_graph(void **state) {
       param[e->offset + k] = (float)k;
     assert_int_equal(ls_run_create(ctx, &p, device, NULL, memory, NULL, &run), LS_OK);
     const float *stats = NULL;
-    for (int m = 0; m < accumulate; m++) {
+    for (int m = 0; m < micro_batches; m++) {
       float *input = ls_run_input(run, "x", 0);
       *(ls_step_params_t *)ls_run_input(run, "step", 0) = (ls_step_params_t){.dloss = 1};
       for (int k = 0; k < 6; k++)
@@ -503,16 +503,16 @@ static void test_unusual_graph(void **state) {
       assert_int_equal(ls_run_launch(run, 0, m), LS_OK);
       assert_int_equal(ls_run_wait(run, 0, &stats), LS_OK);
     }
-    assert_true(stats[LS_STAT_LOSS] == (accumulate == 1 ? 70 : 70 + 160));
+    assert_true(stats[LS_STAT_LOSS] == (micro_batches == 1 ? 70 : 70 + 160));
     for (int k = 0; k < 6; k++)
-      assert_true(grad[e->offset + k] == (float)(accumulate == 1 ? k + 1 : 2 * k + 8));
+      assert_true(grad[e->offset + k] == (float)(micro_batches == 1 ? k + 1 : 2 * k + 8));
     ls_run_destroy(run);
     ls_state_destroy(memory);
     ls_backend_ref.device->close(device);
     ls_program_release(&p);
 
     in.optim = NULL; /* output and loss are read in the graph and looked at from outside */
-    in.accumulate = 1;
+    in.micro_batches = 1;
     ls_schedule_destroy(lower(&ls_strategy_single, &in));
   }
   ls_state_table_release(own);

@@ -30,7 +30,7 @@ static job_t inexact_job(void) {
 
 static void run_world(job_t *job, int ranks, world_t *world) {
   job->world_size = ranks;
-  job->accumulate = SHARDS / ranks;
+  job->micro_batches = SHARDS / ranks;
   world_run(job, world);
   for (int r = 0; r < ranks; r++) {
     assert_string_equal(world->rank[r].error, "");
@@ -165,7 +165,7 @@ static void test_what_is_no_tree_is_refused(void **state) {
                      .state = table,
                      .optim = &optim,
                      .world_size = bad ? 3 : 2,
-                     .accumulate = bad ? 2 : 3,
+                     .micro_batches = bad ? 2 : 3,
                      .input_slots = 1,
                      .options = {.bucket_bytes = 64, .reproducible = true}};
     assert_int_equal(ls_strategy_lower(ctx, &ls_strategy_ddp, &in, &program), LS_ERR_ARGUMENT);

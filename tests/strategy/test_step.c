@@ -115,7 +115,7 @@ static void gradients_travel_in_16_bits(void **state) {
     world_t exact, world;
     job.strategy = "ddp";
     job.world_size = worlds[k / 2 % LS_COUNT(worlds)];
-    job.accumulate = k % 2 ? 3 : 1;
+    job.micro_batches = k % 2 ? 3 : 1;
     job.backend = k % 2 ? &ls_backend_cpu : &ls_backend_ref;
     job.weight = 0.07f; /* nothing is exact */
     world_run(&job, &exact);
@@ -167,9 +167,9 @@ static void test_shared_and_frozen_parameters(void **state) {
     expect_same(&job, &reference);
   }
   job.world_size = 2;
-  job.accumulate = 4;
+  job.micro_batches = 4;
   expect_same(&job, &reference);
-  job.accumulate = 2;
+  job.micro_batches = 2;
   job.reproducible = true;
   expect_same(&job, &reference);
   world_release(&reference);
@@ -197,13 +197,13 @@ static void test_low_precision_worlds_agree(void **state) {
       casts += s->tasks[t].op == &ls_op_cast && s->tensors[s->tasks[t].out[0]].region >= LS_REGION_STATE;
     assert_int_equal(casts, 1);
     for (int w = 0; w < LS_COUNT(worlds); w++)
-      for (job.accumulate = 1; job.accumulate <= 4; job.accumulate++) {
+      for (job.micro_batches = 1; job.micro_batches <= 4; job.micro_batches++) {
         job.strategy = worlds[w] > 1 ? "ddp" : "single";
         job.world_size = worlds[w];
         job.backend = w % 2 ? &ls_backend_cpu : &ls_backend_ref;
         job.copies = w == 2;
         expect_same(&job, &reference);
-        job.reproducible = worlds[w] != 3 && job.accumulate != 3;
+        job.reproducible = worlds[w] != 3 && job.micro_batches != 3;
         if (job.reproducible) expect_same(&job, &reference);
         job.reproducible = false;
       }
@@ -302,10 +302,11 @@ static void test_micro_batches_add_up(void **state) {
   run_reference(&job, &reference);
   static const int worlds[] = {1, 2, 3, 8};
   for (int w = 0; w < LS_COUNT(worlds); w++)
-    for (int accumulate = 1; accumulate <= 5; accumulate++) { /* 5 does not divide 12: padding rows */
+    for (int micro_batches = 1; micro_batches <= 5;
+         micro_batches++) { /* 5 does not divide 12: padding rows */
       job.strategy = worlds[w] > 1 ? "ddp" : "single";
       job.world_size = worlds[w];
-      job.accumulate = accumulate;
+      job.micro_batches = micro_batches;
       expect_same(&job, &reference);
     }
   world_release(&reference);
@@ -340,7 +341,7 @@ static void test_many_steps_agree(void **state) {
     run_reference(&job, &reference);
     job.strategy = "ddp";
     for (job.world_size = 2; job.world_size <= 3; job.world_size++)
-      for (job.accumulate = 1; job.accumulate <= 2; job.accumulate++) {
+      for (job.micro_batches = 1; job.micro_batches <= 2; job.micro_batches++) {
         world_run(&job, &world);
         expect_ok(&job, &world);
         for (int64_t k = 0; k < reference.rank[0].param_count; k++) {
@@ -364,7 +365,7 @@ static void test_cpu_backend(void **state) {
   expect_same(&job, &reference);
   job.strategy = "ddp";
   for (job.world_size = 1; job.world_size <= 3; job.world_size++)
-    for (job.accumulate = 1; job.accumulate <= 3; job.accumulate++)
+    for (job.micro_batches = 1; job.micro_batches <= 3; job.micro_batches++)
       expect_same(&job, &reference);
   world_release(&reference);
 }
@@ -415,7 +416,7 @@ static void a_side_lane_changes_no_bit(void **state) {
     seed = (uint32_t)n;
     job.world_size = 1 << draw(2);
     job.strategy = job.world_size > 1 || draw(2) ? "ddp" : "single";
-    job.accumulate = 1 << draw(3);
+    job.micro_batches = 1 << draw(3);
     job.reproducible = draw(2);
     job.backend = backends[draw(LS_COUNT(backends))];
     job.copies = job.backend != &ls_backend_ref || draw(2);
@@ -464,7 +465,7 @@ static void test_null_backend(void **state) {
   job.copies = true;
   job.input_slots = 2;
   job.steps = 5;
-  job.accumulate = 2;
+  job.micro_batches = 2;
   for (job.world_size = 1; job.world_size <= 3; job.world_size++) {
     world_t world;
     world_run(&job, &world);

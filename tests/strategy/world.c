@@ -16,7 +16,7 @@ job_t job_default(void) {
   return (job_t){.strategy = "single",
                  .backend = &ls_backend_ref,
                  .world_size = 1,
-                 .accumulate = 1,
+                 .micro_batches = 1,
                  .input_slots = 1,
                  .steps = 1,
                  .samples = 16,
@@ -120,8 +120,8 @@ typedef struct {
 /* Micro-batch `unit` of the run, counted from its first step. */
 static void fill_slot(worker_t *w, int unit) {
   const job_t *job = w->job;
-  int slot = unit % job->input_slots, step = unit / job->accumulate;
-  int64_t first = w->share.first + w->share.stride * (unit % job->accumulate);
+  int slot = unit % job->input_slots, step = unit / job->micro_batches;
+  int64_t first = w->share.first + w->share.stride * (unit % job->micro_batches);
   float *x = ls_run_input(w->run, "x", slot), *target = ls_run_input(w->run, "target", slot);
   float *weight = ls_run_input(w->run, "weight", slot);
   for (int64_t i = 0; i < w->share.rows; i++) {
@@ -156,8 +156,8 @@ static ls_status_t run_steps(worker_t *w) {
   const float *stats = NULL;
   fill_slot(w, 0);
   ls_status_t status = ls_run_prime(w->run, 0);
-  for (int unit = 0; unit < job->steps * job->accumulate && !status; unit++) {
-    int slot = unit % job->input_slots, step = unit / job->accumulate;
+  for (int unit = 0; unit < job->steps * job->micro_batches && !status; unit++) {
+    int slot = unit % job->input_slots, step = unit / job->micro_batches;
     if (job->input_slots > 1)
       fill_slot(w, unit + 1);
     else if (unit > 0) {
@@ -229,8 +229,8 @@ static void check_declared(const worker_t *w, int rows) {
 static void lower_rank(worker_t *w, int rank) {
   const job_t *job = w->job;
   rank_result_t *result = w->result;
-  const int64_t shards = job->reproducible ? job->accumulate * job->world_size : 0;
-  const ls_batching_t cut = {.batch = job->samples, .accumulate = job->accumulate, .shards = shards};
+  const int64_t shards = job->reproducible ? job->micro_batches * job->world_size : 0;
+  const ls_batching_t cut = {.batch = job->samples, .micro_batches = job->micro_batches, .shards = shards};
   const ls_optim_config_t optimizer = {.name = job->adam ? LS_OPTIM_ADAM : LS_OPTIM_SGD,
                                        .lr = job->lr,
                                        .momentum = job->momentum,
@@ -252,7 +252,7 @@ static void lower_rank(worker_t *w, int rank) {
                    .optim = job->evaluate ? NULL : &optim,
                    .rank = rank,
                    .world_size = job->world_size,
-                   .accumulate = job->accumulate,
+                   .micro_batches = job->micro_batches,
                    .input_slots = job->input_slots,
                    .copies = job->copies,
                    .widens = true,

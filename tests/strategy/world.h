@@ -11,7 +11,7 @@ enum { WORLD_MAX = 8, SAMPLES_MAX = 64, INPUTS = 6, HIDDEN = 5, OUTPUTS = 2, PAR
 typedef struct {
   const char *strategy;
   const ls_backend_t *backend; /* NULL = ref */
-  int world_size, accumulate, input_slots, steps;
+  int world_size, micro_batches, input_slots, steps;
   int64_t samples; /* global batch, the same in every step */
   float weight;    /* of every sample */
   float lr;
@@ -21,7 +21,8 @@ typedef struct {
   int chains;  /* so many layers of an LSTM of one unit, over the hidden units */
   bool frozen; /* the first layer */
   bool side_lane;
-  bool reproducible; /* micro-batches are shards: accumulate times world_size of them, equally many rows each
+  bool
+      reproducible; /* micro-batches are shards: micro_batches times world_size of them, equally many rows each
                       */
   ls_dtype_t wire;
   ls_dtype_t low; /* mixed precision; LS_F32: none */

@@ -18,14 +18,14 @@ static int has(const ls_schedule_t *s, ls_collective_kind_t kind) {
 
 static void the_strategy_trains_what_one_rank_trains(void **state) {
   static const int worlds[] = {1, 2, 3, 8};
-  for (int accumulate = 1; accumulate <= 3; accumulate++)
+  for (int micro_batches = 1; micro_batches <= 3; micro_batches++)
     for (int i = 0; i < LS_COUNT(worlds); i++) {
       job_t job = job_default();
       world_t one, many;
       world_run(&job, &one);
       job.strategy = TOY_STRATEGY;
       job.world_size = worlds[i];
-      job.accumulate = accumulate;
+      job.micro_batches = micro_batches;
       world_run(&job, &many); /* proves every rank's schedule, and the world's */
       for (int r = 0; r < worlds[i]; r++) {
         const rank_result_t *got = &many.rank[r];
@@ -34,7 +34,7 @@ static void the_strategy_trains_what_one_rank_trains(void **state) {
         assert_memory_equal(got->param, one.rank[0].param, (size_t)got->param_count * sizeof(float));
         assert_memory_equal(got->stats, one.rank[0].stats, sizeof got->stats);
         assert_memory_not_equal(got->param, got->initial, (size_t)got->param_count * sizeof(float));
-        assert_int_equal(has(got->program.member[accumulate - 1], LS_REDUCE_SCATTER), worlds[i] > 1);
+        assert_int_equal(has(got->program.member[micro_batches - 1], LS_REDUCE_SCATTER), worlds[i] > 1);
         ls_fit_t fit;
         ls_program_fit(&got->program, &fit);
         assert_int_equal(ls_fit_bytes(&fit, TOY_STATE), ls_fit_bytes(&fit, "gradients"));
@@ -52,13 +52,13 @@ static ls_status_t collectives_alone(void *user, const ls_schedule_t *s, int tas
 
 /* Parameters are the same on all ranks behind every fourth step, and only there; a step's price is the mean of four. */
 static void ranks_train_apart_and_are_averaged(void **state) {
-  for (int accumulate = 1; accumulate <= 3; accumulate++)
+  for (int micro_batches = 1; micro_batches <= 3; micro_batches++)
     for (int steps = 3; steps <= 9; steps++) {
       job_t job = job_default();
       world_t world;
       job.strategy = TOY_LOCAL;
       job.world_size = 3;
-      job.accumulate = accumulate;
+      job.micro_batches = micro_batches;
       job.input_slots = 2;
       job.steps = steps;
       job.lr = 0.05f;
@@ -89,7 +89,7 @@ static void ranks_share_the_state_of_the_optimizer(void **state) {
     job.momentum = 0.5f;
     job.steps = exact ? 1 : 5;
     job.input_slots = 2;
-    job.accumulate = 1 + k / 2 % 3;
+    job.micro_batches = 1 + k / 2 % 3;
     job.bucket_bytes = buckets[k / 6 % 3];
     job.strategy = exact ? "single" : "ddp";
     job.world_size = exact ? 1 : 2 << k / 18;

@@ -109,7 +109,7 @@ void sim_order(const char *text, const ls_data_memory_t *memory, int64_t count, 
                                  .shuffle = true,
                                  .global_batch = count,
                                  .rows = count,
-                                 .accumulate = 1,
+                                 .micro_batches = 1,
                                  .total_samples = count,
                                  .total_steps = 1};
   const ls_batch_t to = {.row = row, .weight = weight, .step = &step};

@@ -202,7 +202,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident, bo
   ls_lower_t in = {.graph = g,
                    .state = table,
                    .world_size = 1,
-                   .accumulate = 1,
+                   .micro_batches = 1,
                    .input_slots = 1,
                    .data_rows = resident ? SEQUENCES : 0,
                    .options = {.bucket_bytes = 64}};
@@ -226,7 +226,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident, bo
   ls_loader_spec_t spec = {.part = LS_PART_TRAIN,
                            .global_batch = BATCH,
                            .rows = BATCH,
-                           .accumulate = 1,
+                           .micro_batches = 1,
                            .total_samples = BATCH - 1,
                            .total_steps = 1};
   assert_int_equal(ls_loader_create(ctx, d, &spec, 0, 1, &slot, &loader), LS_OK);

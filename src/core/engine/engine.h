@@ -33,10 +33,10 @@ typedef enum {
   LS_STEP_KINDS
 } ls_step_kind_t;
 
-/* The cut of a global batch: into `accumulate` micro-batches, or in a reproducible step into `shards` of
+/* The cut of a global batch: into `micro_batches` micro-batches, or in a reproducible step into `shards` of
  * them (else 0). */
 typedef struct {
-  int64_t batch, accumulate, shards;
+  int64_t batch, micro_batches, shards;
 } ls_batching_t;
 
 /* An engine takes from a configuration how its steps are made (ls_config_step). Pointers are borrowed. */
@@ -66,11 +66,11 @@ typedef struct {
  * each of them, so that a micro-batch has the same samples for any number of ranks. Micro-batch m of this rank is the
  * `rows` rows of the global batch from first + m * stride on; those beyond the end of the batch are padding. A rank for
  * which a micro-batch has no row computes one row of padding. Reproducible: micro-batches are whole shards, of which the
- * rank has the next `accumulate`; `first` may be beyond the batch. */
+ * rank has the next `micro_batches`; `first` may be beyond the batch. */
 typedef struct {
   int64_t first, rows, stride;
   int64_t count; /* of a full global batch, without padding */
-  int accumulate;
+  int micro_batches;
 } ls_engine_share_t;
 /* There is no share if the ranks cannot share a step (see below). */
 void ls_engine_share(ls_batching_t cut, int rank, int world_size, ls_engine_share_t *share);
@@ -80,9 +80,9 @@ typedef struct {
   int64_t largest; /* rows of rank 0, which has the most */
   bool even;       /* that is at most a tenth more than in a step of one micro-batch */
 } ls_engine_cut_t;
-ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t accumulate, int world_size);
-/* The most micro-batches, up to `accumulate`, of which none is empty and whose shares are even; one always is so. */
-int64_t ls_engine_cut_well(int64_t batch, int64_t accumulate, int world_size);
+ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t micro_batches, int world_size);
+/* The most micro-batches, up to `micro_batches`, of which none is empty and whose shares are even; one always is so. */
+int64_t ls_engine_cut_well(int64_t batch, int64_t micro_batches, int world_size);
 /* Rows that a rank evaluates at once, the same on all ranks: enough to be efficient, no more than exist. The last
  * bits of a loss depend on this number, so for a reproducible run it does not depend on the ranks. */
 int64_t ls_engine_eval_rows(ls_batching_t cut, int64_t samples, int world_size);

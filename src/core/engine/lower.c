@@ -25,7 +25,7 @@ typedef struct {
   ls_ctx_t *ctx;
   const ls_step_spec_t *spec;
   bool training;
-  int accumulate;
+  int micro_batches;
   ls_step_t step;        /* model: rows and graph; strategy: the program */
   ls_optim_rule_t optim; /* optimizer; precision: scales of the loss */
   ls_dtype_t low;        /* precision: of products */
@@ -66,7 +66,7 @@ static ls_status_t place(lowering_t *l) {
                        .mean = true,
                        .rank = spec->rank,
                        .world_size = spec->world_size,
-                       .accumulate = l->training ? l->accumulate : 1,
+                       .micro_batches = l->training ? l->micro_batches : 1,
                        .input_slots = kinds[spec->kind].input_slots,
                        .copies = !spec->backend->host_memory,
                        .widens = spec->backend->host_memory,
@@ -92,7 +92,7 @@ static ls_status_t run_stages(ls_ctx_t *ctx, const ls_step_spec_t *spec, stage_t
   *l = (lowering_t){.ctx = ctx,
                     .spec = spec,
                     .training = kinds[spec->kind].training,
-                    .accumulate = share.accumulate,
+                    .micro_batches = share.micro_batches,
                     .step.rows = spec->rows > 0 ? spec->rows : share.rows};
   ls_status_t status = LS_OK;
   for (const stage_t *stage = stages; *stage != end && status == LS_OK; stage++)

@@ -6,7 +6,7 @@
 /* Rows of a full batch in all micro-batches of the share. */
 static int64_t count_rows(const ls_engine_share_t *s, int64_t batch) {
   int64_t left = batch > s->first ? batch - s->first : 0, whole = left / s->stride, rest = left % s->stride;
-  if (whole >= s->accumulate) return s->accumulate * s->rows;
+  if (whole >= s->micro_batches) return s->micro_batches * s->rows;
   return whole * s->rows + (rest < s->rows ? rest : s->rows);
 }
 
@@ -19,31 +19,31 @@ static ls_engine_share_t share_of(int64_t batch, int64_t parts, bool shards, int
     ls_share(stride, rank, world_size, &first, &rows);
   if (rows == 0) first = batch; /* its row is padding */
   ls_engine_share_t share = {
-      .first = first, .rows = rows > 0 ? rows : 1, .stride = stride, .accumulate = (int)own};
+      .first = first, .rows = rows > 0 ? rows : 1, .stride = stride, .micro_batches = (int)own};
   share.count = count_rows(&share, batch);
   return share;
 }
 
 void ls_engine_share(ls_batching_t cut, int rank, int world_size, ls_engine_share_t *share) {
   const bool shards = cut.shards > 0;
-  *share = share_of(cut.batch, shards ? cut.shards : cut.accumulate, shards, rank, world_size);
+  *share = share_of(cut.batch, shards ? cut.shards : cut.micro_batches, shards, rank, world_size);
 }
 
 /* The last rank has the last rows of each micro-batch, so it is the first to have none. */
-ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t accumulate, int world_size) {
-  const ls_engine_share_t most = share_of(batch, accumulate, false, 0, world_size),
-                          least = share_of(batch, accumulate, false, world_size - 1, world_size);
+ls_engine_cut_t ls_engine_cut(int64_t batch, int64_t micro_batches, int world_size) {
+  const ls_engine_share_t most = share_of(batch, micro_batches, false, 0, world_size),
+                          least = share_of(batch, micro_batches, false, world_size - 1, world_size);
   const int64_t filled = (least.count + least.rows - 1) / least.rows,
                 even = (batch + world_size - 1) / world_size;
-  return (ls_engine_cut_t){accumulate - filled, most.count, most.count - even <= even / 10};
+  return (ls_engine_cut_t){micro_batches - filled, most.count, most.count - even <= even / 10};
 }
 
-int64_t ls_engine_cut_well(int64_t batch, int64_t accumulate, int world_size) {
-  for (; accumulate > 1; accumulate--) {
-    const ls_engine_cut_t cut = ls_engine_cut(batch, accumulate, world_size);
+int64_t ls_engine_cut_well(int64_t batch, int64_t micro_batches, int world_size) {
+  for (; micro_batches > 1; micro_batches--) {
+    const ls_engine_cut_t cut = ls_engine_cut(batch, micro_batches, world_size);
     if (cut.empty == 0 && cut.even) break;
   }
-  return accumulate;
+  return micro_batches;
 }
 
 int64_t ls_engine_eval_rows(ls_batching_t cut, int64_t samples, int world_size) {

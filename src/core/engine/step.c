@@ -28,7 +28,7 @@ ls_status_t ls_engine_start(ls_engine_t *e, const ls_engine_steps_t *steps) {
       !(e->sums = ls_alloc_array(e->ctx, 2 * (size_t)ls_program_task(p, p->count, 0), sizeof *e->sums)))
     return LS_ERR_MEMORY;
   e->launched = e->finished = steps->first_step;
-  e->unit_launched = e->unit_finished = steps->first_step * e->share.accumulate;
+  e->unit_launched = e->unit_finished = steps->first_step * e->share.micro_batches;
   if (steps->first_step >= steps->total_steps) return LS_OK;
   ls_status_t status = steps->acquire(steps->source, e->unit_launched);
   return status == LS_OK ? ls_run_prime(e->step[LS_STEP_TRAIN].run, slot_of(e->unit_launched)) : status;
@@ -73,12 +73,12 @@ static void add_times(ls_engine_t *e, int64_t step, int m) {
 static ls_status_t finish_unit(ls_engine_t *e) {
   const float *stats;
   ls_status_t status = ls_run_wait(e->step[LS_STEP_TRAIN].run, slot_of(e->unit_finished), &stats);
-  int64_t step = e->unit_finished / e->share.accumulate;
-  int m = (int)(e->unit_finished % e->share.accumulate);
+  int64_t step = e->unit_finished / e->share.micro_batches;
+  int m = (int)(e->unit_finished % e->share.micro_batches);
   e->steps.release(e->steps.source, e->unit_finished++);
   if (status != LS_OK) return status;
   add_times(e, step, m);
-  if (m + 1 == e->share.accumulate) {
+  if (m + 1 == e->share.micro_batches) {
     e->took = e->times[step % 2].timed ? &e->times[step % 2] : NULL;
     e->done_ns = ls_clock_ns();
     memcpy(e->stats, stats, sizeof e->stats);
@@ -103,7 +103,7 @@ ls_status_t ls_engine_launch(ls_engine_t *e) {
   ls_comm_set_step(e->comm, e->launched);
   ls_comm_set_step(e->exchange, e->launched);
   ls_status_t status = LS_OK;
-  for (int m = 0; m < e->share.accumulate && status == LS_OK; m++) {
+  for (int m = 0; m < e->share.micro_batches && status == LS_OK; m++) {
     while (e->unit_launched - e->unit_finished > e->lag && status == LS_OK)
       status = finish_unit(e);
     if (status == LS_OK) status = launch_unit(e);
@@ -114,7 +114,7 @@ ls_status_t ls_engine_launch(ls_engine_t *e) {
 
 ls_status_t ls_engine_wait(ls_engine_t *e, const float **stats) {
   ls_status_t status = LS_OK;
-  while (e->unit_finished < (e->finished + 1) * e->share.accumulate && status == LS_OK)
+  while (e->unit_finished < (e->finished + 1) * e->share.micro_batches && status == LS_OK)
     status = finish_unit(e);
   e->finished++;
   if (stats) *stats = e->stats;

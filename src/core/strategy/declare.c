@@ -75,15 +75,16 @@ static ls_dtype_t cast_to(const ls_graph_t *graph) {
 
 static ls_status_t check(ls_ctx_t *ctx, const ls_lower_t *in) {
   if (in->graph->status) return in->graph->status;
-  if (in->accumulate < 1 || in->options.bucket_bytes < 1)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d micro-batches, buckets of %lld bytes", in->accumulate,
+  if (in->micro_batches < 1 || in->options.bucket_bytes < 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d micro-batches, buckets of %lld bytes", in->micro_batches,
                    (long long)in->options.bucket_bytes);
-  if (!in->optim && in->accumulate > 1)
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: an evaluation is one micro-batch, not %d", in->accumulate);
+  if (!in->optim && in->micro_batches > 1)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: an evaluation is one micro-batch, not %d",
+                   in->micro_batches);
   if (in->optim && in->options.reproducible &&
-      (!power_of_two(in->accumulate) || !power_of_two(in->world_size)))
-    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d shards on each of %d ranks are no tree", in->accumulate,
-                   in->world_size);
+      (!power_of_two(in->micro_batches) || !power_of_two(in->world_size)))
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: %d shards on each of %d ranks are no tree",
+                   in->micro_batches, in->world_size);
   if (in->optim && !in->state->layout->trained_count)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "lower: there is nothing to train");
   if (in->optim && in->options.reproducible && sums_ranks(in->graph))

@@ -90,8 +90,8 @@ static ls_status_t prepare(ls_lowering_t *l) {
 
 /* A step of 2^k shards has members for sums of 1, 2, .. 2^k. The two largest sums are made where the gradients are. */
 static int tree_members(const ls_lower_t *in) {
-  return in->optim && in->options.reproducible && in->accumulate > 0
-             ? 1 + __builtin_ctz((unsigned)in->accumulate)
+  return in->optim && in->options.reproducible && in->micro_batches > 0
+             ? 1 + __builtin_ctz((unsigned)in->micro_batches)
              : 0;
 }
 
@@ -137,10 +137,11 @@ ls_status_t ls_lower_step(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placemen
   enum { CHAIN_MEMBERS = 3 };
   static const ls_placement_t none = {0};
   ls_status_t status = LS_OK;
-  const int tree = tree_members(in), chain = in->accumulate < CHAIN_MEMBERS ? in->accumulate : CHAIN_MEMBERS,
+  const int tree = tree_members(in),
+            chain = in->micro_batches < CHAIN_MEMBERS ? in->micro_batches : CHAIN_MEMBERS,
             count = tree ? tree : chain;
   ls_program_t p = {
-      .micro_batches = in->accumulate, .period = 1, .rule = tree ? ls_program_tree : ls_program_chain};
+      .micro_batches = in->micro_batches, .period = 1, .rule = tree ? ls_program_tree : ls_program_chain};
   for (int k = 0; k < count && !status; k++) {
     status = lower_member(ctx, in, placement ? placement : &none, k, count, tree, &p.member[k]);
     p.count += !status;

@@ -46,7 +46,7 @@ typedef struct {
   const ls_optim_rule_t *optim; /* NULL: evaluation, forward only */
   bool mean; /* evaluation: of the optimizer's mean of the parameters (LS_OPTIM_EMA), where there is one */
   int rank, world_size;
-  int accumulate; /* micro-batches per step, >= 1 */
+  int micro_batches; /* micro-batches per step, >= 1 */
   int input_slots;
   bool copies; /* the device has memory of its own: copy-in and copy-out lanes are used */
   bool widens; /* its kernels may have to widen 16-bit floats (ls_op_scratch) */

@@ -160,7 +160,8 @@ static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char
 static void add_input(const ls_planner_t *p, ls_candidate_t *c) {
   bool host = p->backend->host_processors;
   int threads = host ? ls_candidate_threads(c) : p->cpus / ls_candidate_devices(c);
-  double ns = (double)(c->rows * c->config.train.accumulate) * p->input_ns / (threads > 1 ? threads : 1);
+  double ns = (double)(c->rows * ls_config_batching(&c->config).micro_batches) * p->input_ns /
+              (threads > 1 ? threads : 1);
   if (p->scale) ns *= p->scale->input;
   double more = host ? ns : fmax(0, ns - c->step.ns);
   c->step = (ls_time_t){c->step.ns + more, c->step.low_ns + more, c->step.high_ns + more};
@@ -198,7 +199,7 @@ static ls_candidate_t sibling(const ls_planner_t *p, const ls_candidate_t *c) {
   ls_candidate_t base =
       ls_candidate_make(p, ls_candidate_devices(c), ls_strategy_find(c->config.parallel.strategy));
   base.config.parallel.threads = c->config.parallel.threads;
-  base.config.train.accumulate = c->config.train.accumulate;
+  base.config.train = c->config.train;
   base.transport = ls_transport_default(p->backend);
   return base;
 }

@@ -12,7 +12,8 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   char name[LS_BACKEND_KEY_BYTES];
   ls_config_t one = *config;
   ls_parallel_config_t *parallel = &one.parallel;
-  one.train.batch = parallel->reproducible ? parallel->shards : one.train.accumulate * parallel->ranks;
+  const ls_batching_t cut = ls_config_batching(config);
+  one.train.batch = cut.shards ? cut.shards : cut.micro_batches * parallel->ranks;
   parallel->options.bucket_bytes = INT64_MAX;
   const int64_t resident = one.data.kind == LS_DATA_SYNTHETIC ? one.data.samples : 1;
   const ls_step_spec_t spec = {.step = ls_config_step(&one),

@@ -26,7 +26,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   ls_config_t config = *(const ls_config_t *)user;
   config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
   ls_step_t step;
-  int64_t parts = config.train.accumulate, first, even;
+  int64_t parts = ls_config_batching(&config).micro_batches, first, even;
   ls_share(config.train.batch, rank, ranks, &first, &even);
   bool as_training = config.parallel.reproducible || rows == even; /* other shares are the simulation's own */
   const ls_step_spec_t spec = {.step = ls_config_step(&config),

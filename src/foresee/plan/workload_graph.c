@@ -126,7 +126,7 @@ ls_status_t ls_workload_lower(ls_ctx_t *ctx, const ls_workload_t *workload, cons
                          .optim = &rule,
                          .rank = rank,
                          .world_size = ranks,
-                         .accumulate = 1,
+                         .micro_batches = 1,
                          .input_slots = LS_ENGINE_SLOTS,
                          .copies = true,
                          .options = {.bucket_bytes = llround(workload->bucket_bytes)}};

@@ -61,7 +61,7 @@ json_t *ls_plan_world_json(const ls_plan_world_t *lowered, const ls_config_t *co
                                            rows->kind[i].layers, "params", (json_int_t)rows->kind[i].params,
                                            "forward_flops", (json_int_t)rows->kind[i].forward_flops));
   json_object_set_new(j, "kinds", kinds);
-  int64_t micro = lowered->share.accumulate;
+  int64_t micro = lowered->share.micro_batches;
   json_object_set_new(j, "step_flops_per_rank",
                       json_pack("{s:I, s:I}", "forward",
                                 (json_int_t)(micro * ls_graph_flops(g, LS_PHASE_FORWARD)), "backward",

@@ -116,7 +116,7 @@ ls_status_t ls_batch_fill_part(const ls_dataset_t *d, const ls_loader_spec_t *sp
   int64_t begin_ns = ls_clock_ns(), copied_ns = work->times.copy_ns;
   ls_status_t status = LS_OK;
   cursor_t cursor = cursor_make(d, spec);
-  int64_t step = unit / spec->accumulate, first = spec->first + unit % spec->accumulate * spec->stride;
+  int64_t step = unit / spec->micro_batches, first = spec->first + unit % spec->micro_batches * spec->stride;
   int64_t begin = spec->origin + step * spec->global_batch, valid = spec->total_samples - begin;
   if (valid > spec->global_batch) valid = spec->global_batch;
   if (cursor.part_count == 0) valid = 0;

@@ -275,15 +275,15 @@ typedef struct {
       row; /* (rows), or NULL: rows of the dataset, in the place of x and target, which are then not written */
 } ls_batch_t;
 
-/* The part of each global batch that this rank fills, in `accumulate` micro-batches: micro-batch m is the `rows` rows of the
+/* The part of each global batch that this rank fills, in `micro_batches` micro-batches: micro-batch m is the `rows` rows of the
  * global batch from first + m * stride on. Rows beyond the end of the batch are padding. */
 typedef struct {
   ls_part_t part;
   uint64_t seed;
   bool shuffle; /* false: in part order (evaluation) */
   int64_t global_batch, first, rows;
-  int64_t stride; /* >= rows; without effect if accumulate is 1 */
-  int accumulate;
+  int64_t stride; /* >= rows; without effect if micro_batches is 1 */
+  int micro_batches;
   int64_t origin;        /* position of step 0; not 0, and possibly < 0, if a run continued with another
                           * batch size */
   int64_t total_samples; /* stream length: epochs * n, or steps * batch */
@@ -296,7 +296,7 @@ typedef struct {
   ls_input_times_t *times; /* written when the loader is destroyed; may be NULL */
 } ls_loader_spec_t;
 
-/* Fills micro-batch `unit` of the run, number unit % accumulate of step unit / accumulate; pure function of its
+/* Fills micro-batch `unit` of the run, number unit % micro_batches of step unit / micro_batches; pure function of its
  * arguments and the files. Weights are 1 / (valid rows of the global batch). Padding rows repeat row 0 of the part with
  * weight 0. Files that are read now, images and mapped ones: LS_ERR_DATA, LS_ERR_IO, LS_ERR_NOT_FOUND, LS_ERR_MEMORY. */
 ls_status_t ls_batch_fill(const ls_dataset_t *dataset, const ls_loader_spec_t *spec, int64_t unit,

@@ -77,17 +77,17 @@ static bool fill_now(ls_loader_t *l, int64_t unit) {
 static ls_status_t check(ls_ctx_t *ctx, const ls_dataset_t *d, const ls_loader_spec_t *p, int64_t first_step,
                          int slot_count) {
   int64_t part = p->part == LS_PART_TRAIN ? d->train_count : d->validation_count, last;
-  int64_t stride = p->accumulate > 1 ? p->stride : p->rows;
+  int64_t stride = p->micro_batches > 1 ? p->stride : p->rows;
   if (part < 1) return ls_fail(ctx, LS_ERR_ARGUMENT, "%s: the part to load from is empty", d->source);
-  if (p->global_batch < 1 || p->first < 0 || p->rows < 0 || p->accumulate < 1 || stride < p->rows ||
-      stride > (INT64_MAX - p->first) / p->accumulate || slot_count < 1 || first_step < 0 ||
+  if (p->global_batch < 1 || p->first < 0 || p->rows < 0 || p->micro_batches < 1 || stride < p->rows ||
+      stride > (INT64_MAX - p->first) / p->micro_batches || slot_count < 1 || first_step < 0 ||
       p->total_samples < 0)
     return ls_fail(ctx, LS_ERR_ARGUMENT,
                    "bad loader spec: %d x %" PRId64 " rows of a batch of %" PRId64 " from row %" PRId64
                    " on, %" PRId64 " apart, in %d slots from step %" PRId64,
-                   p->accumulate, p->rows, p->global_batch, p->first, stride, slot_count, first_step);
+                   p->micro_batches, p->rows, p->global_batch, p->first, stride, slot_count, first_step);
   if (__builtin_mul_overflow(p->total_steps, p->global_batch, &last) ||
-      __builtin_mul_overflow(p->total_steps, p->accumulate, &last))
+      __builtin_mul_overflow(p->total_steps, p->micro_batches, &last))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "%" PRId64 " steps of %" PRId64 " samples are too many",
                    p->total_steps, p->global_batch);
   return LS_OK;
@@ -116,8 +116,8 @@ ls_status_t ls_loader_create(ls_ctx_t *ctx, const ls_dataset_t *dataset, const l
   status = ls_filler_create(ctx, dataset, spec->threads, &l->filler);
   if (status != LS_OK) goto free_slots;
   atomic_init(&l->failed, INT64_MAX);
-  l->units = spec->total_steps * spec->accumulate;
-  l->first = l->next_fill = l->next_release = first_step * spec->accumulate;
+  l->units = spec->total_steps * spec->micro_batches;
+  l->first = l->next_fill = l->next_release = first_step * spec->micro_batches;
   int error = spec->threads > 0 ? ls_signals_thread(&l->thread, "ls loader", fill_ahead, l) : 0;
   if (error != 0) {
     status = ls_fail(ctx, LS_ERR_MEMORY, "the thread that loads data cannot be started: %s", strerror(error));
@@ -176,7 +176,7 @@ ls_status_t ls_loader_acquire(ls_loader_t *l, int64_t unit) {
   return ls_fail(l->ctx, LS_ERR_TIMEOUT,
                  "step %" PRId64
                  ": its batch was not there within %.3f s: the thread that loads data does not answer",
-                 unit / l->spec.accumulate, (double)l->spec.deadline_ns * 1e-9);
+                 unit / l->spec.micro_batches, (double)l->spec.deadline_ns * 1e-9);
 }
 
 void ls_loader_release(ls_loader_t *l, int64_t unit) {

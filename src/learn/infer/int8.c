@@ -20,7 +20,7 @@ ls_status_t ls_infer_ranges(ls_trainer_t *t, int64_t samples, ls_arena_t *arena,
                                  .seed = (uint64_t)t->config->train.seed,
                                  .global_batch = rows,
                                  .rows = rows,
-                                 .accumulate = 1,
+                                 .micro_batches = 1,
                                  .total_samples = samples,
                                  .total_steps = chunks};
   ls_batch_t batch = ls_feed_batch(&t->engine, LS_STEP_EVALUATE, 0);

@@ -218,7 +218,7 @@ ls_status_t ls_trainer_evaluate_part(ls_trainer_t *t, ls_part_t part, ls_eval_re
                            .seed = t->dataset->seed, /* of what is masked: alike for every train.seed */
                            .global_batch = rows,
                            .rows = rows,
-                           .accumulate = 1,
+                           .micro_batches = 1,
                            .total_samples = samples,
                            .total_steps = chunks};
   evaluation_t e = {.used = 0};

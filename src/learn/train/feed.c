@@ -68,7 +68,7 @@ ls_status_t ls_feed_start(ls_engine_t *e, const ls_feed_t *feed) {
                                  .first = e->share.first,
                                  .rows = e->share.rows,
                                  .stride = e->share.stride,
-                                 .accumulate = e->share.accumulate,
+                                 .micro_batches = e->share.micro_batches,
                                  .origin = feed->origin,
                                  .total_samples = feed->total_samples,
                                  .total_steps = feed->total_steps,

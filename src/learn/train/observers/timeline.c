@@ -43,7 +43,7 @@ static void unit(void *own, const ls_loop_t *loop, int64_t step, int m) {
   const int64_t every_ns = INT64_C(60) * 1000000000;
   own_t *line = own;
   const ls_engine_t *e = &loop->t->engine;
-  const int count = e->share.accumulate;
+  const int count = e->share.micro_batches;
   if (!ls_run_times(e->step[LS_STEP_TRAIN].run)) return;
   const int64_t begin_ns = e->launched_ns[(step * count + m) % LS_ENGINE_SLOTS];
   if (m == 0 && line->steps++ >= STEPS_FIRST && begin_ns >= line->next_ns) {

@@ -36,7 +36,7 @@ static void unit(void *own, const ls_loop_t *loop, int64_t step, int m) {
   own_t *o = own;
   const ls_engine_t *e = &loop->t->engine;
   const ls_step_t *train = &e->step[LS_STEP_TRAIN];
-  const int count = e->share.accumulate;
+  const int count = e->share.micro_batches;
   if (!o->events || o->status != LS_OK || step < o->t->run.total_steps - STEPS) return;
   if (!ls_run_times(train->run) || (m >= ENDS && m < count - ENDS)) return;
   o->status = ls_schedule_trace(train->program.member[ls_program_at(&train->program, step, m)],
@@ -88,7 +88,7 @@ static void finish(void *own, const ls_loop_t *loop, ls_train_report_t *report) 
   const own_t *o = own;
   ls_comm_t *comm = o->t->world->comm;
   const char *path = loop->hooks->trace_path;
-  const int left_out = o->t->engine.share.accumulate - 2 * ENDS;
+  const int left_out = o->t->engine.share.micro_batches - 2 * ENDS;
   if (!o->events) return;
   if (left_out > 0 && comm->rank == 0)
     ls_log(o->t->ctx, LS_LOG_WARN,
