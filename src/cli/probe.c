@@ -21,7 +21,7 @@ static const cli_extra_t extra[] = {
      "to it."},
     {NULL, NULL, NULL}};
 
-/* Seconds for each part; a kind of GPU takes gpu + peers + what probe_ranks.c spends on NCCL. */
+/* Seconds for each part. A kind of GPU takes gpu + peers, and the time that probe_ranks.c spends on NCCL. */
 typedef struct {
   double cpu, gpu, peers;
 } budget_t;
@@ -38,7 +38,7 @@ void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(note, sizeof probe->note[0], fmt, args);
   va_end(args);
-  char *end = strchr(note, '\n'); /* one line each: of a longer message the first sentence */
+  char *end = strchr(note, '\n'); /* one line each: the first sentence of a longer message */
   if (!end) return;
   *end = '\0';
   char *sentence = strrchr(note, ';');
@@ -66,14 +66,14 @@ bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *st
   return false;
 }
 
-/* A profile that lacks them is still worth having. */
+/* Notes products that were left out: the rest of the profile is still worth having. */
 static void note_left_out(cli_probe_t *probe, const char *device, int left_out) {
   if (left_out > 0)
     cli_probe_note(probe, "%s: %d product%s would take more than a second each", device, left_out,
                    LS_PLURAL(left_out));
 }
 
-/* The CPU with the numbers of threads that the ranks of each world would have. */
+/* Measures the CPU with the numbers of threads that the ranks of each world would have. */
 static ls_status_t measure_cpu(ls_ctx_t *ctx, double budget_s, cli_probe_t *probe) {
   int counts[CLI_PROBE_RANKS_MAX], count = 0, cpus = ls_cpu_count(), left_out = 0, most = 0;
   for (int ranks = 1; ranks > 0; ranks = cli_probe_next(ranks, cpus))
@@ -131,7 +131,7 @@ static int count_gpus(void) {
   return count;
 }
 
-/* A part that starts processes: if it is asked to stop, it ends them and removes their files. Parts that this
+/* Runs a part that starts processes. If it is asked to stop, it ends them and removes their files. Parts that this
  * process does alone need no such care. */
 static ls_status_t measure_part(ls_ctx_t *ctx, void (*part)(bool quick, int gpus, cli_probe_t *probe),
                                 bool fast, int gpus, cli_probe_t *probe) {
@@ -157,7 +157,7 @@ static int entries(const ls_profile_t *profile) {
   return ls_profile_time_count(profile) + ls_profile_curve_count(profile);
 }
 
-/* Measurements of a transport under the other setting of its environment. */
+/* Keeps measurements of a transport under the other setting of its environment. */
 static ls_status_t keep_variants(ls_profile_t *into, const ls_profile_t *old) {
   ls_status_t status = LS_OK;
   for (int i = 0; ls_transports[i] && status == LS_OK; i++) {
@@ -223,7 +223,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   ls_load_read(NULL, &begin);
   status = measure_cpu(ctx, budget->cpu, probe);
   if (status != LS_OK) return status;
-  /* before this process takes memory of the GPUs itself */
+  /* this process must not have taken memory of the GPUs yet */
   status = measure_part(ctx, cli_probe_memory, fast, count_gpus(), probe);
   if (status == LS_OK) status = measure_part(ctx, cli_probe_worlds, fast, measure_gpus(budget, probe), probe);
   if (status != LS_OK) return status;
@@ -243,7 +243,7 @@ static ls_status_t measure(ls_ctx_t *ctx, const cli_args_t *args, cli_probe_t *p
   return status;
 }
 
-/* A recorded machine, or a profile with its measurements; the file tells which. */
+/* Reads a recorded machine, or a profile with its measurements; the file tells which. */
 static ls_status_t recorded(ls_ctx_t *ctx, const char *path, cli_probe_t *probe) {
   ls_status_t status = ls_machine_load(ctx, path, &probe->machine);
   if (status != LS_OK) return status;

@@ -27,25 +27,25 @@ typedef struct {
   int note_count;
   int wrong_copies;
   char *path;       /* of the profile, NULL = not saved */
-  const char *kept; /* what an older profile had and this one keeps, NULL = nothing */
+  const char *kept; /* entries that an older profile had and this one keeps, NULL = none */
   double wall_s;
   char *dir; /* of the children's files */
 } cli_probe_t;
 
 void cli_probe_note(cli_probe_t *probe, const char *fmt, ...) LS_PRINTF(2, 3);
 
-/* The numbers of ranks to try, each from the one before, beginning with 1: powers of two, and all that exist,
- * up to CLI_PROBE_RANKS_MAX. 0 = no further one. */
+/* Returns the next number of ranks to try, 0 = no further one. The first is 1; then powers of two, and all that
+ * exist, up to CLI_PROBE_RANKS_MAX. */
 int cli_probe_next(int ranks, int most);
-/* Starts this program again with these arguments, ended by NULL, and a time limit. What fails is a note that
- * begins with `what`, and a warning: plan, which shows no notes, goes without it. */
+/* Starts this program again with these arguments, ended by NULL, and a time limit. A failure becomes a note that
+ * begins with `what`, and a warning, because plan shows no notes. */
 bool cli_probe_child(cli_probe_t *probe, const char *const *argv, const char *stdout_path, const char *what);
 /* probe_ranks.c. Starts the ranks of this program once per world size and adds the ranks' measurements;
  * failures become notes. */
 void cli_probe_worlds(bool quick, int gpus, cli_probe_t *probe);
 /* probe_memory.c: memory of libraries in a rank's process, per backend and number of ranks. */
 void cli_probe_memory(bool quick, int gpus, cli_probe_t *probe);
-/* What --ranks-into and --world ask for: starts the ranks, each of which measures; rank 0 writes the file. */
+/* Runs for --ranks-into and --world: starts the ranks, each of which measures; rank 0 writes the file. */
 ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args);
 
 /* probe_show.c */

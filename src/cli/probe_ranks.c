@@ -13,7 +13,7 @@ int cli_probe_next(int ranks, int most) {
   return 2 * ranks < most ? 2 * ranks : most;
 }
 
-/* Nanoseconds for collectives (per transport) and neighbours in one world; all worlds share the budget. */
+/* Nanoseconds for collectives (per transport) and contention in one world; all worlds share the budget. */
 static int64_t share_ns(bool quick, double full_s) {
   int worlds = 0;
   for (int ranks = 2; ranks > 0 && ranks <= ls_cpu_count(); ranks = cli_probe_next(ranks, ls_cpu_count()))
@@ -23,7 +23,7 @@ static int64_t share_ns(bool quick, double full_s) {
 
 static const double host_s = 2.1, device_s = 6; /* of a thorough probe, for each transport */
 
-/* The collectives of one transport, where this installation has it and there is a device for each rank. All
+/* Measures the collectives of one transport, if this installation has it and there is a device for each rank. All
  * ranks see the same node, so all decide alike. */
 static ls_status_t measure_transport(ls_ctx_t *ctx, ls_comm_t *control, const ls_transport_t *transport,
                                      bool quick, ls_profile_t *profile) {
@@ -33,7 +33,7 @@ static ls_status_t measure_transport(ls_ctx_t *ctx, ls_comm_t *control, const ls
   bool usable = !transport->present || transport->present();
   if (transport->backend) usable = usable && ls_backend_find(NULL, transport->backend, &backend) == LS_OK;
   if (!usable || (transport->backend ? backend->device->count(NULL) < control->local_size
-                                     : threads < 1)) /* ranks in each other's way measure nothing */
+                                     : threads < 1)) /* ranks that share processors would measure nothing */
     return LS_OK;
   ls_device_t *device = NULL;
   ls_comm_t *comm = control;

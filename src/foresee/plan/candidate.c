@@ -28,8 +28,8 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
   return backend->host_memory ? library_host_bytes : library_device_bytes;
 }
 
-/* What a timed step took beyond probe's small training. The timing ran all ranks in one process, so each takes a part.
- * If the step took less, because it calls no library, every rank takes as much less. */
+/* What a timed step took beyond probe's small training. The timing ran all ranks in one process, so each counts an
+ * equal part. If the step took less, because it calls no library, every rank counts that much less. */
 static int64_t beyond_probe(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                             int64_t process_bytes) {
   bool assumed;

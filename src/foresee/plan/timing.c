@@ -158,7 +158,7 @@ static void *run_other(void *arg) {
   return NULL;
 }
 
-/* What comes of another rank's failure is not the cause. */
+/* True for errors that another rank's failure causes. */
 static bool follows(ls_status_t status) {
   return status == LS_ERR_TIMEOUT || status == LS_ERR_COMM;
 }
@@ -168,7 +168,7 @@ static int64_t whole_pages(int64_t bytes) {
   return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* What lockstep has allocated for the timing. */
+/* The bytes that lockstep has allocated for the timing. */
 static int64_t own_bytes(const crew_t *crew) {
   const ls_timing_rank_t *first = &crew->rank[0];
   const ls_program_t *program = &first->engine.step[LS_STEP_TRAIN].program,

@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* Allocations of device memory as the backend makes them: large ones take whole pages, small ones share
- * pages. */
+/* Allocations of device memory as the backend makes them: large ones take whole pages, small ones share pages. */
 typedef struct {
   int64_t page_bytes;
   int64_t exact, large, small;
@@ -37,7 +36,7 @@ static int64_t held(const pages_t *pages) {
   return pages->large + round_up(pages->small, pages->page_bytes);
 }
 
-/* Shared memory of host ranks, which meet there, each group in its own. */
+/* Shared memory in which host ranks meet; each group has its own. */
 static int64_t exchange_bytes(const ls_program_t *p) {
   const ls_schedule_t *all = ls_program_groups(p);
   int64_t sum = 0;

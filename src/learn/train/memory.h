@@ -19,11 +19,11 @@ typedef struct {
  * allocate and for the rooms of kernels. */
 void ls_train_need(const ls_backend_t *backend, const ls_program_t *train, const ls_program_t *eval,
                    const ls_train_data_size_t *data, ls_train_memory_t *need);
-/* Whether the run keeps a copy of the state: a run that saves as often as pays may be too short to need one. */
+/* True if a copy of the state is kept for saving. A run that saves as often as pays may be too short to need one. */
 bool ls_train_saves_beside(const ls_config_t *config);
-/* The need of this trainer; the use stays 0. Local. */
+/* Computes the need of this trainer; the use stays 0. Local. */
 void ls_trainer_need(const ls_trainer_t *t, ls_train_memory_t *need);
-/* The need of this trainer, and the memory used by process and device, of the rank that used most.
+/* Computes the need of this trainer, and reads the memory used by process and device, of the rank that used most.
  * Collective. */
 ls_status_t ls_trainer_memory(ls_trainer_t *t, ls_train_memory_t *memory);
 
