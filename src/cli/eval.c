@@ -1,6 +1,7 @@
 /* lockstep eval: loss and accuracy of a checkpoint, on the configured validation files, else on the
  * validation part of the checkpoint's own data, or on all of other data. */
 #include "cli/cli.h"
+#include "infer/infer.h"
 #include "train/document.h"
 
 #include <math.h>
@@ -64,7 +65,6 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_trainer_t *trainer = NULL;
   ls_eval_report_t report;
   ls_trainer_options_t options = {.checkpoint = args->checkpoint,
-                                  .no_training = true,
                                   .best = args->extra[EXTRA_BEST] != NULL,
                                   .stuck = cli_messages_stuck,
                                   .stuck_user = args->messages};
@@ -73,7 +73,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   if (status != LS_OK) return cli_world_open(ctx, args->messages, 0, status, &world);
   status = cli_world_open(ctx, args->messages, config->parallel.deadline_s, status, &world);
   if (status != LS_OK) goto config;
-  status = ls_trainer_create(ctx, world, config, &options, &trainer);
+  status = ls_infer_open(ctx, world, config, &options, &trainer);
   cli_messages_settle(args->messages, world);
   if (status != LS_OK) goto world;
   status = ls_trainer_evaluate(trainer, &report);

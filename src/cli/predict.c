@@ -1,5 +1,5 @@
 /* lockstep predict: what a checkpoint's model says about samples of a file or stream, batch by batch. */
-#include "cli/predict.h"
+#include "cli/cli.h"
 
 #include "infer/infer.h"
 
@@ -35,26 +35,21 @@ static void print_result(const cli_args_t *args, const ls_trainer_t *t, int64_t 
               "step", (long long)step, "samples", cli_count(rows), "output", cli_shown(output));
 }
 
+static ls_status_t written(void *file) {
+  return cli_file_written(file);
+}
+
+/* A regular file is written aside and put in its place when it is whole. */
 static ls_status_t write_rows(ls_ctx_t *ctx, const cli_args_t *args, ls_predictions_t *p) {
-  const ls_predictions_facts_t *facts = ls_predictions_facts(p);
-  const cli_rows_spec_t spec = {.path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-",
-                                .format = args->extra[EXTRA_FORMAT],
-                                .classes = facts->classes,
-                                .width = facts->width,
-                                .names = facts->names.v,
-                                .rows = facts->rows,
-                                .file = facts->files ? ls_predictions_file : NULL,
-                                .source = p};
-  cli_rows_out_t *out;
-  const float *values;
-  int64_t rows;
-  ls_status_t status = cli_rows_open(ctx, &spec, &out);
+  const char *path = args->extra[EXTRA_OUTPUT] ? args->extra[EXTRA_OUTPUT] : "-";
+  cli_file_t file;
+  int format;
+  ls_status_t status = cli_file_format(ctx, path, args->extra[EXTRA_FORMAT], ls_rows_formats, &format);
   if (status != LS_OK) return status;
-  do {
-    status = ls_predictions_next(p, &rows, &values);
-    if (status == LS_OK && rows > 0) status = cli_rows_put(out, rows, values);
-  } while (status == LS_OK && rows > 0);
-  return cli_rows_close(out, status);
+  status = cli_file_open(ctx, path, &file);
+  const ls_rows_to_t to = {format, file.to, file.seeks, written, &file};
+  if (status == LS_OK) status = ls_predictions_write(ctx, p, &to);
+  return cli_file_close(&file, status);
 }
 
 static ls_status_t predict(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,

@@ -1,6 +1,6 @@
 /* Inference: a trained model is opened without an optimizer, and used: predictions, text, export, 8-bit weights. Evaluation
  * (ls_trainer_evaluate) takes a model that is opened the same way. A model is a trainer that does not train
- * (lockstep/train.h). All is local, in a world of one process. */
+ * (lockstep/train.h). All is local, in a world of one process; only ls_infer_open is collective, for an evaluation. */
 #ifndef LS_INFER_INFER_H
 #define LS_INFER_INFER_H
 
@@ -34,7 +34,20 @@ const ls_predictions_facts_t *ls_predictions_facts(const ls_predictions_t *p);
 /* The next rows (*rows, width), valid until the next call. *rows 0: the end. */
 ls_status_t ls_predictions_next(ls_predictions_t *p, int64_t *rows, const float **values);
 int64_t ls_predictions_samples(const ls_predictions_t *p); /* so far */
-const char *ls_predictions_file(const void *p, int64_t row);
+const char *ls_predictions_file(const ls_predictions_t *p, int64_t row);
+
+/* write.c: all predictions as rows of a file. */
+extern const char *const ls_rows_formats[]; /* NULL-terminated */
+typedef struct {
+  int format; /* of ls_rows_formats */
+  FILE *to;
+  bool seeks;                         /* it can go back, which a header may need */
+  ls_status_t (*written)(void *user); /* asked after each batch: reports a failed write */
+  void *user;
+} ls_rows_to_t;
+/* Writes nothing before the first batch is predicted, so a bad input leaves stdout empty. LS_ERR_ARGUMENT: a format that
+ * has to go back. */
+ls_status_t ls_predictions_write(ls_ctx_t *ctx, ls_predictions_t *p, const ls_rows_to_t *to);
 
 /* generate.c: a model of text goes on with a prompt, token by token. */
 typedef struct ls_generator ls_generator_t;

@@ -98,7 +98,6 @@ int64_t ls_predictions_samples(const ls_predictions_t *p) {
   return p->samples;
 }
 
-const char *ls_predictions_file(const void *predictions, int64_t row) {
-  const ls_predictions_t *p = predictions;
+const char *ls_predictions_file(const ls_predictions_t *p, int64_t row) {
   return ls_stream_file(p->in, row / p->each);
 }
