@@ -224,6 +224,7 @@ static void libraries_count_as_they_were_measured(void **state) {
   assert_int_equal(ls_candidate_fit(&p, &c), LS_OK);
   assert_false(c.library_assumed);
   assert_int_equal(c.library_bytes, 5000);
+  assert_int_equal(c.margin_bytes, 6000000);
   assert_int_equal(c.device_bytes, c.need.device_bytes + 5000);
   /* reading counts where it takes more than what comes after it */
   int64_t library_bytes, need = c.need.device_bytes;
@@ -244,6 +245,15 @@ static void libraries_count_as_they_were_measured(void **state) {
                      cases[i].bytes);
     assert_int_equal(library_bytes, cases[i].library);
   }
+  /* a candidate counts its own timing, else the first one's of the plan */
+  p.process_bytes = 5900;
+  c.need.reading_bytes = 0;
+  assert_int_equal(ls_candidate_memory(&p, &c), LS_OK);
+  assert_int_equal(c.library_bytes, 5900);
+  assert_int_equal(ls_candidate_name(&p, &c), LS_OK);
+  assert_int_equal(ls_cost_keep_process_bytes(profile, c.family, c.rows, 5600), LS_OK);
+  assert_int_equal(ls_candidate_memory(&p, &c), LS_OK);
+  assert_int_equal(c.library_bytes, 5600);
   const ls_train_memory_t captured = {.captured_bytes = 11, .side_bytes = 13};
   assert_int_equal(ls_plan_libraries(profile, &ls_backend_ref, 1, &captured, &assumed), 5000 + 11 + 13);
   assert_false(assumed);

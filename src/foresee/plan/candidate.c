@@ -182,7 +182,8 @@ ls_status_t ls_candidate_memory(const ls_planner_t *p, ls_candidate_t *c) {
   if (!c->process_bytes) c->process_bytes = p->process_bytes;
   c->device_bytes = ls_plan_device_bytes(p->profile, p->backend, ls_candidate_devices(c), &c->need,
                                          c->process_bytes, &c->library_bytes, &c->library_assumed);
-  if (p->backend->host_memory)
+  c->margin_bytes = 0;
+  if (p->backend->host_memory && !c->library_assumed)
     c->margin_bytes = (int64_t)fmax(host_margin * (double)c->device_bytes, (double)host_margin_least_bytes);
   c->fits = fits(p, c);
   return LS_OK;
