@@ -4,7 +4,6 @@
 #include "base/list.h"
 #include "base/tool.h"
 #include "cli/stop.h"
-#include "plan/world.h"
 
 #include "base/process.h"
 #include "base/shell.h"
@@ -15,118 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs the quick probe in a process of its own, into `output`, because it starts ranks, with which this
- * process must not interfere. It may take a while to end its own children. */
-static ls_status_t run_probe(ls_ctx_t *ctx, const char *output) {
-  enum { GRACE_S = 15 };
-  const char *const argv[] = {"lockstep", "probe", "--quick", "--output", output, NULL};
-  ls_child_spec_t spec = {.argv = argv, .self = true, .grace_s = GRACE_S};
-  ls_child_end_t end;
-  char words[LS_CHILD_WORDS_BYTES];
-  spec.stream[STDOUT_FILENO].file = "/dev/null";
-  ls_log(ctx, LS_LOG_INFO, "no profile of this machine yet: measuring it (lockstep probe --quick)");
-  bool measured = cli_stop_run(&spec, &end);
-  if (cli_stop_requested())
-    return ls_fail(ctx, LS_ERR_INTERRUPTED, "interrupted by %s while measuring this machine",
-                   cli_stop_name(cli_stop_requested()));
-  if (measured) return LS_OK;
-  if (!end.error && end.code == ls_status_exit_code(LS_ERR_INTERRUPTED)) return LS_ERR_INTERRUPTED;
-  ls_child_words(&end, words);
-  return ls_fail(ctx, LS_ERR_NOT_FOUND, "lockstep probe failed (%s): there is no profile to plan with",
-                 words);
-}
-
-/* A failure to save is no failure of the plan: it only costs the next plan time. Reported once. */
-static void warn_unsaved(ls_ctx_t *ctx, const ls_ctx_t *own, cli_planned_t *p) {
-  if (!p->unsaved)
-    ls_log(ctx, LS_LOG_WARN, "what was measured for this plan is not remembered: %s", ls_ctx_error(own));
-  p->unsaved = true;
-}
-
-/* Keeps the probe's profile; if another one appeared meanwhile, that one's values win. */
-static ls_status_t keep_probe(ls_ctx_t *ctx, cli_planned_t *p) {
-  ls_ctx_t *own = ls_ctx_create(NULL, NULL); /* keeps the reason, prints nothing */
-  ls_profile_t *other;
-  ls_status_t status = LS_OK;
-  if (!own) return LS_ERR_MEMORY;
-  if (ls_path_exists(p->path) && ls_profile_load(own, p->path, &p->machine, &other) == LS_OK) {
-    status = ls_profile_merge(p->profile, other);
-    ls_profile_destroy(other);
-  } else {
-    ls_ctx_clear(own);
-    if (ls_profile_save(own, p->profile, p->path) != LS_OK) warn_unsaved(ctx, own, p);
-  }
-  p->kept = !p->unsaved;
-  ls_ctx_destroy(own);
-  return status;
-}
-
-/* Measures into a file of its own, because the folder of profiles may not be writable. */
-static ls_status_t probe_profile(ls_ctx_t *ctx, cli_planned_t *p) {
-  char *dir;
-  ls_status_t status = ls_dir_temporary(ctx, "lockstep-plan", &dir);
-  if (status != LS_OK) return status;
-  char *path = ls_path_join(ctx, dir, "profile.json");
-  status = path ? run_probe(ctx, path) : LS_ERR_MEMORY;
-  if (status == LS_OK) status = ls_profile_load(ctx, path, &p->machine, &p->profile);
-  ls_dir_remove(NULL, dir);
-  ls_free(path);
-  ls_free(dir);
-  p->probed = true;
-  return status == LS_OK ? keep_probe(ctx, p) : status;
-}
-
-static ls_status_t open_profile(ls_ctx_t *ctx, const char *recorded, cli_planned_t *p) {
-  p->kept = true;
-  if (recorded) {
-    p->path = ls_strdup(ctx, recorded);
-    return p->path ? ls_profile_load(ctx, recorded, NULL, &p->profile) : LS_ERR_MEMORY;
-  }
-  ls_status_t status = ls_machine_read(ctx, &p->machine);
-  if (status != LS_OK) return status;
-  if (!(p->path = ls_profile_default_path(ctx, &p->machine))) return LS_ERR_MEMORY;
-  if (!ls_path_exists(p->path)) return probe_profile(ctx, p);
-  return ls_profile_load(ctx, p->path, &p->machine, &p->profile);
-}
-
-/* Saves the timings made since the profile was `before`, beside those that other plans have made
- * meanwhile. */
-static void keep_timed(ls_ctx_t *ctx, const ls_profile_t *before, cli_planned_t *p) {
-  ls_ctx_t *own = ls_ctx_create(NULL, NULL);
-  if (own && ls_profile_update(own, before, p->profile, p->path) != LS_OK) warn_unsaved(ctx, own, p);
-  ls_ctx_destroy(own);
-}
-
-/* Opens this machine's profile, or has it measured; plans; adds new timings to the profile. `options` may be
- * changed (samples, replay). `recorded`: profile of another machine for which to plan; NULL = this machine.
- * The caller releases the result after LS_OK. */
-static ls_status_t make_plan(ls_ctx_t *ctx, const ls_config_t *config, const char *recorded,
-                             ls_plan_options_t *options, cli_planned_t *planned) {
-  cli_planned_t p = {.env = config->doc.env};
-  ls_config_t read = *config;  /* and what the data say */
-  ls_profile_t *before = NULL; /* what is timed is added to it */
-  ls_status_t status = open_profile(ctx, recorded, &p);
-  options->replay = recorded != NULL;
-  if (status == LS_OK && !recorded) status = ls_profile_copy(ctx, p.profile, &before);
-  if (status == LS_OK) status = ls_plan_count_samples(ctx, &read, options);
-  if (status == LS_OK) status = ls_train_batch_check(ctx, config, "data", options->samples);
-  if (status == LS_OK) status = ls_plan_make(ctx, &read, p.profile, options, &p.plan);
-  if (status == LS_OK && before && p.plan.profile_changed) keep_timed(ctx, before, &p);
-  ls_profile_destroy(before);
-  if (status != LS_OK) {
-    ls_profile_destroy(p.profile);
-    ls_free(p.path);
-    return status;
-  }
-  *planned = p;
-  return LS_OK;
-}
-
-static void release_plan(cli_planned_t *planned) {
-  ls_plan_release(&planned->plan);
-  ls_profile_destroy(planned->profile);
-  ls_free(planned->path);
-}
+static const ls_plan_stop_t stop = {cli_stop_run, cli_stop_requested, cli_stop_name};
 
 static void add_flag(const char **words, int *count, const char *flag, const char *value) {
   if (!value) return;
@@ -134,7 +22,7 @@ static void add_flag(const char **words, int *count, const char *flag, const cha
   words[(*count)++] = value;
 }
 
-const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
+const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const ls_planned_t *planned,
                                      const ls_candidate_t *c) {
   const ls_plan_t *plan = &planned->plan;
   const char **set = ls_plan_sets(arena, plan, c);
@@ -155,7 +43,7 @@ const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, 
   return words;
 }
 
-const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
+const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const ls_planned_t *planned,
                                 const ls_candidate_t *c) {
   char *text = NULL;
   const char *const *words = cli_planner_words(arena, args, planned, c);
@@ -226,8 +114,8 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, const ls_config_t *config, const cli
   const bool asked = args->ranks > 0;
   const int64_t most = asked ? args->ranks : config->parallel.ranks > 1 ? config->parallel.ranks : 0;
   ls_plan_options_t options = {.no_crossover = true, .devices_max = (int)most};
-  cli_planned_t planned;
-  ls_status_t status = make_plan(ctx, config, NULL, &options, &planned);
+  ls_planned_t planned;
+  ls_status_t status = ls_planned_make(ctx, config, NULL, &stop, &options, &planned);
   if (status != LS_OK) return status;
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
@@ -236,7 +124,7 @@ ls_status_t cli_planner_auto(ls_ctx_t *ctx, const ls_config_t *config, const cli
   say_choice(ctx, &arena, c, asked, (int)most);
   status = train_as(ctx, &arena, args, &planned.plan, c);
   ls_arena_release(&arena);
-  release_plan(&planned);
+  ls_planned_release(&planned);
   return status;
 }
 
@@ -283,8 +171,18 @@ static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
   return LS_OK;
 }
 
+typedef struct {
+  const cli_args_t *args;
+  const ls_planned_t *planned;
+} command_of_t;
+
+static const char *command_of(const void *user, ls_arena_t *arena, const ls_candidate_t *c) {
+  const command_of_t *of = user;
+  return cli_planner_command(arena, of->args, of->planned, c);
+}
+
 static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
-                        cli_planned_t *planned) {
+                        ls_planned_t *planned) {
   bool thresholds = by_thresholds(args);
   if (thresholds || args->extra[EXTRA_EMIT] || args->json) warn_busy(ctx, &planned->plan);
   if (thresholds) return cli_planner_thresholds(ctx, args, config, planned);
@@ -294,7 +192,8 @@ static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t
     cli_planner_table(config, planned);
     return LS_OK;
   }
-  json_t *json = cli_planner_json(ctx, args, planned);
+  const command_of_t of = {args, planned};
+  json_t *json = ls_planned_json(ctx, planned, command_of, &of);
   if (!json) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the plan's JSON");
   cli_print_json(json);
   return LS_OK;
@@ -302,7 +201,7 @@ static ls_status_t show(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t
 
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_config_t *config;
-  cli_planned_t planned;
+  ls_planned_t planned;
   ls_plan_options_t options = {.devices_max = (int)args->ranks};
   const char *devices = args->extra[EXTRA_DEVICES];
   ls_list_t list = {.count = 0};
@@ -317,10 +216,10 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   options.only_count = list.count;
   status = cli_config_load(ctx, args, args->sets, args->set_count, &config);
   if (status != LS_OK) return status;
-  status = make_plan(ctx, config, args->extra[EXTRA_MACHINE], &options, &planned);
+  status = ls_planned_make(ctx, config, args->extra[EXTRA_MACHINE], &stop, &options, &planned);
   if (status == LS_OK) {
     status = show(ctx, args, config, &planned);
-    release_plan(&planned);
+    ls_planned_release(&planned);
   }
   ls_config_destroy(config);
   return status;

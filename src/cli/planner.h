@@ -3,39 +3,26 @@
 #define LS_CLI_PLANNER_H
 
 #include "cli/cli.h"
-#include "plan/plan.h"
-
-typedef struct {
-  ls_machine_t machine;
-  ls_profile_t *profile;
-  char *path;   /* of the profile */
-  bool probed;  /* there was none: the quick probe made it */
-  bool kept;    /* there is a file of it */
-  bool unsaved; /* what was measured could not be saved: this plan alone has it */
-  ls_plan_t plan;
-  const char *env; /* chosen in the configuration, which owns it; NULL: none */
-} cli_planned_t;
+#include "plan/planned.h"
 
 /* The command that runs a candidate, ended by NULL; owned by the arena, NULL when memory is short. */
-const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
+const char *const *cli_planner_words(ls_arena_t *arena, const cli_args_t *args, const ls_planned_t *planned,
                                      const ls_candidate_t *c);
 /* The same as a shell line; owned by the arena, NULL when memory is short. */
-const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
+const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const ls_planned_t *planned,
                                 const ls_candidate_t *c);
-/* planner_json.c. New reference; NULL when memory is short. */
-json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planned_t *planned);
 /* planner_show.c */
 /* The first message about a plan from disturbed timings; false: none. */
 enum { CLI_BUSY_BYTES = 320 };
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
-void cli_planner_table(const ls_config_t *config, cli_planned_t *planned);
+void cli_planner_table(const ls_config_t *config, ls_planned_t *planned);
 /* planner_emit.c: what starts the choice elsewhere; the check refuses a form that there is not. */
 ls_status_t cli_planner_emit_check(ls_ctx_t *ctx, const char *form);
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
-                             cli_planned_t *planned, const char *form, bool devices_given);
+                             ls_planned_t *planned, const char *form, bool devices_given);
 /* What the study's rules say (the report tool has them), for comparison; as a table or, with --json, a document. */
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
-                                   const cli_planned_t *planned);
+                                   const ls_planned_t *planned);
 
 /* train: with strategy auto and without a launcher, chooses, reports that in one line on stderr, and starts this command
  * again with what was chosen: then it returns only if that fails. */

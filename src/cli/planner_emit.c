@@ -156,7 +156,7 @@ static void place(job_t *job, const ls_hosts_config_t *hosts, int here) {
 /* A plan is of the devices of this host. Of a configuration with more ranks, or with hosts, it gives the options, and the
  * configuration the number. */
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
-                             cli_planned_t *planned, const char *form, bool devices_given) {
+                             ls_planned_t *planned, const char *form, bool devices_given) {
   ls_plan_t *plan = &planned->plan;
   const ls_parallel_config_t *parallel = &config->parallel;
   cli_args_t own = *args;

@@ -93,7 +93,7 @@ bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]) {
   return true;
 }
 
-void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
+void cli_planner_table(const ls_config_t *config, ls_planned_t *planned) {
   ls_plan_t *plan = &planned->plan;
   const ls_candidate_t *best = &plan->candidate[plan->choice];
   const ls_cost_config_t *cost = &config->cost;
@@ -174,7 +174,7 @@ void cli_planner_table(const ls_config_t *config, cli_planned_t *planned) {
 }
 
 ls_status_t cli_planner_thresholds(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
-                                   const cli_planned_t *planned) {
+                                   const ls_planned_t *planned) {
   const ls_plan_t *plan = &planned->plan;
   const ls_candidate_t *c = &plan->candidate[plan->choice];
   int devices = 1;

@@ -1,5 +1,4 @@
-/* lockstep simulate: prices a configuration or a workload on another machine. Every figure that it prints is
- * simulated; reported figures stand beside them only if the workload file has some. */
+/* lockstep simulate: prices a configuration or a workload on another machine (plan/simulation.h). */
 #include "cli/simulate.h"
 #include "base/shipped.h"
 
@@ -16,61 +15,7 @@ static const cli_extra_t extras[] = {
                         "shipped one."},
     {NULL, NULL, NULL}};
 
-const char *const cli_simulate_shares[] = {"even", "proportional"};
-
-static const ls_reported_t *find_reported(const ls_workload_t *w, int64_t ranks) {
-  for (int i = 0; i < w->reported_count; i++)
-    if (w->reported[i].ranks == ranks) return &w->reported[i];
-  return NULL;
-}
-
-/* Rows of a workload take batch and strategy from the reported ones. */
-static ls_status_t simulate_workload_row(ls_ctx_t *ctx, cli_simulation_t *sim, int ranks, int shares,
-                                         cli_simulated_row_t *row) {
-  row->reported = find_reported(&sim->workload, ranks);
-  row->strategy = row->reported ? row->reported->strategy : sim->workload.strategy;
-  const ls_workload_run_t run = {&sim->workload, row->strategy};
-  ls_sim_work_t work;
-  ls_status_t status = ls_workload_work(ctx, &sim->machine, &run, &work);
-  if (status != LS_OK) return status;
-  if (row->reported && work.batch_per_device > 0)
-    work.batch_per_device = ls_reported_batch(&sim->workload, row->reported);
-  status = ls_sim_point(ctx, &sim->machine, &work, ranks, shares, &row->point);
-  sim->work = work;
-  sim->work.user = NULL;
-  if (status != LS_OK || !row->reported || row->point.note[0]) return status;
-  ls_sim_point_t single;
-  work.batch_per_device = sim->workload.batch_per_device;
-  status = ls_sim_point(ctx, &sim->machine, &work, 1, LS_SIM_EVEN, &single);
-  if (status == LS_OK) ls_reported_compare(&sim->workload, row->reported, &row->point, &single, &row->view);
-  return status;
-}
-
-static ls_status_t simulate_row(ls_ctx_t *ctx, cli_simulation_t *sim, int ranks, int shares) {
-  cli_simulated_row_t *row = &sim->row[sim->row_count++];
-  if (sim->has_workload) return simulate_workload_row(ctx, sim, ranks, shares, row);
-  ls_status_t status = ls_sim_work_config(ctx, sim->config, &sim->work);
-  return status == LS_OK ? ls_sim_point(ctx, &sim->machine, &sim->work, ranks, shares, &row->point) : status;
-}
-
-static ls_status_t simulate_all(ls_ctx_t *ctx, cli_simulation_t *sim) {
-  sim->row = ls_alloc_array(ctx, 2 * (size_t)sim->ranks.count, sizeof *sim->row);
-  ls_status_t status = sim->row ? LS_OK : LS_ERR_MEMORY;
-  for (int i = 0; status == LS_OK && i < sim->ranks.count; i++) {
-    int ranks = (int)sim->ranks.v[i], shares = sim->machine.shares;
-    bool unequal = sim->machine.kinds > 1 && ranks > 1 && ranks <= ls_sim_machine_devices(&sim->machine);
-    if (!unequal || shares != LS_SIM_PROPORTIONAL) status = simulate_row(ctx, sim, ranks, LS_SIM_EVEN);
-    if (status == LS_OK && unequal && shares != LS_SIM_EVEN)
-      status = simulate_row(ctx, sim, ranks, LS_SIM_PROPORTIONAL);
-  }
-  if (status == LS_OK && sim->has_workload) {
-    sim->contradictions = ls_reported_contradictions(&sim->workload);
-    if (!sim->contradictions) status = LS_ERR_MEMORY;
-  }
-  return status;
-}
-
-static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulation_t *sim) {
+static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, ls_simulation_t *sim) {
   const char *machine = args->extra[EXTRA_MACHINE], *ranks = args->extra[EXTRA_RANKS];
   const char *workload = args->extra[EXTRA_WORKLOAD];
   if (!machine)
@@ -92,6 +37,7 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
   snprintf(all, sizeof all, devices > 1 ? "1..%d" : "%d", devices);
   status = ls_sim_ranks_parse(ctx, ranks ? ranks : all, &sim->ranks);
   if (status != LS_OK) return status;
+  sim->config_name = args->config;
   if (!workload) return cli_config_load(ctx, args, args->sets, args->set_count, &sim->config);
   status = ls_shipped(ctx, "workloads", workload, &path);
   if (status != LS_OK) return status;
@@ -101,24 +47,17 @@ static ls_status_t read_all(ls_ctx_t *ctx, const cli_args_t *args, cli_simulatio
   return status;
 }
 
-static void release(cli_simulation_t *sim) {
-  ls_free(sim->row);
-  if (sim->has_workload) ls_workload_release(&sim->workload);
-  ls_config_destroy(sim->config);
-  ls_sim_machine_release(&sim->machine);
-}
-
 static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
-  cli_simulation_t sim = {0};
+  ls_simulation_t sim = {0};
   ls_status_t status = read_all(ctx, args, &sim);
-  if (status == LS_OK) status = simulate_all(ctx, &sim);
+  if (status == LS_OK) status = ls_simulation_run(ctx, &sim);
   if (status == LS_OK) {
     if (args->json)
-      cli_simulate_json(&sim, args);
+      cli_print_json(ls_simulation_json(&sim));
     else
-      cli_simulate_show(&sim, args);
+      cli_simulate_show(&sim);
   }
-  release(&sim);
+  ls_simulation_release(&sim);
   return status;
 }
 

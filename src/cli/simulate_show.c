@@ -21,13 +21,13 @@ static void print_wrapped(const char *first, const char *text) {
   cli_print("\n");
 }
 
-static void print_points(const cli_simulation_t *sim) {
+static void print_points(const ls_simulation_t *sim) {
   bool unequal = sim->machine.kinds > 1;
   cli_print("%7s %-13s%10s %11s %14s %9s %10s %13s  %s\n", "ranks", unequal ? "shares" : "", "global", "step",
             "samples/s", "speed-up", "efficiency", "exposed comm.",
             sim->has_workload ? "strategy, algorithm" : "step's bytes, algorithm");
   for (int i = 0; i < sim->row_count; i++) {
-    const cli_simulated_row_t *row = &sim->row[i];
+    const ls_simulated_row_t *row = &sim->row[i];
     const ls_sim_point_t *p = &row->point;
     if (p->note[0]) {
       cli_print("%7d %s\n", p->ranks, p->note);
@@ -36,7 +36,7 @@ static void print_points(const cli_simulation_t *sim) {
     cli_print("%7d %-13s%10s %11s %14s %9.2f %8.1f %% %11.1f %%  %s%s%s%s%s\n", p->ranks,
               !unequal        ? ""
               : p->ranks == 1 ? "(best)"
-                              : cli_simulate_shares[p->shares],
+                              : ls_sim_share_names[p->shares],
               cli_count(p->batch), cli_time(p->step_ns), cli_count((int64_t)llround(p->samples_per_s)),
               p->speedup, 100 * p->efficiency, 100 * p->exposed_ns / p->step_ns,
               sim->has_workload ? row->strategy->name : cli_bytes(p->device_bytes),
@@ -59,12 +59,12 @@ static void print_lines(const char *text) {
     cli_print("  %.*s\n", (int)(end - text), text);
 }
 
-static void print_reported(const cli_simulation_t *sim) {
+static void print_reported(const ls_simulation_t *sim) {
   cli_print("\nbeside what was reported: %s\n", sim->workload.reported_source);
   cli_print("%7s %11s %11s %11s  %s\n", "ranks", "simulated", "unhidden", "reported",
             "of the reported difference to one device");
   for (int i = 0; i < sim->row_count; i++) {
-    const cli_simulated_row_t *row = &sim->row[i];
+    const ls_simulated_row_t *row = &sim->row[i];
     if (!row->reported || row->point.note[0]) continue;
     cli_print("%7d", row->point.ranks);
     print_percent(row->view.simulated_efficiency);
@@ -76,9 +76,9 @@ static void print_reported(const cli_simulation_t *sim) {
   if (sim->contradictions[0]) print_lines(sim->contradictions);
 }
 
-void cli_simulate_show(const cli_simulation_t *sim, const cli_args_t *args) {
+void cli_simulate_show(const ls_simulation_t *sim) {
   cli_print("SIMULATED, not measured: %s\n  on %s, %d device%s, %s\n",
-            sim->has_workload ? sim->workload.name : args->config, sim->machine.name,
+            sim->has_workload ? sim->workload.name : sim->config_name, sim->machine.name,
             ls_sim_machine_devices(&sim->machine), LS_PLURAL(ls_sim_machine_devices(&sim->machine)),
             ls_sim_precisions[sim->work.precision]);
   cli_print("  %s scaling: %s\n", sim->work.global_batch ? "strong" : "weak",

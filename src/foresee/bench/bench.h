@@ -26,7 +26,7 @@
 #include "machine/gpu_sampler.h"
 #include "machine/profile.h"
 #include "stat/stat.h"
-#include "train/train.h"
+#include "train/document.h"
 
 #include <stdio.h>
 
@@ -91,8 +91,6 @@ typedef struct {
   int64_t skipped_steps, gpu_limit; /* the bits that mean a limit */
   ls_gpu_sampler_report_t gpu;
 } ls_bench_repetition_t;
-/* Rows of a double[LS_PHASE_STEP_COUNT]. Documents show only the exposed part of communication, "exposed_comm". */
-extern const ls_record_t ls_bench_parts_record;
 json_t *ls_bench_repetition_json(const ls_bench_repetition_t *repetition);
 /* Those of a variant of a document, or of a measurement; LS_ERR_DATA when one has no mean step time. Owned by the
  * caller (ls_free). */

@@ -45,7 +45,7 @@ static const ls_field_t rows[] = {
     LS_FIELD_AS(described_t, kept_rate, "samples_per_s_without_outliers", .record = &rate_record),
     LS_FIELD_AS(described_t, median_us, "step_time_median_us"),
     LS_FIELD_AS(described_t, p95_us, "step_time_p95_us"),
-    LS_FIELD_OF(described_t, parts_us, LS_FIELD_RECORD, "step_parts_us", .record = &ls_bench_parts_record,
+    LS_FIELD_OF(described_t, parts_us, LS_FIELD_RECORD, "step_parts_us", .record = &ls_train_parts_record,
                 LS_FIELD_IF(described_t, parts)),
     LS_FIELD_AS(described_t, parts_total_us, "step_parts_total_us"),
     LS_FIELD_AS(described_t, parts_source, "step_parts_source"),
@@ -84,9 +84,9 @@ static void describe_parts(json_t *variant, const ls_bench_repetition_t *r, int6
       json_object_set(variant, of_tasks[i], (json_t *)(uintptr_t)of_traced); /* only counted, not changed */
   }
   if (!d->parts) return;
-  ls_record_clear(&ls_bench_parts_record, part);
+  ls_record_clear(&ls_train_parts_record, part);
   if (!measured) {
-    ls_record_read(&source, &ls_bench_parts_record, parts, part); /* what does not read is unknown */
+    ls_record_read(&source, &ls_train_parts_record, parts, part); /* what does not read is unknown */
     step_us = ls_bench_number(traced, "step_time_us");
   }
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++) {

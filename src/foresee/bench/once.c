@@ -211,7 +211,7 @@ static json_t *traced_json(gather_t *g) {
   mean_parts(g, parts_us);
   return json_pack("{s:I, s:o, s:o, s:o, s:o}", "steps", (json_int_t)g->measured, "step_time_us",
                    ls_json_number(ls_stat_mean(g->step_us, g->measured)), "step_parts_us",
-                   g->task_steps > 0 ? ls_record_json(&ls_bench_parts_record, parts_us) : json_null(),
+                   g->task_steps > 0 ? ls_record_json(&ls_train_parts_record, parts_us) : json_null(),
                    "collectives", collectives_json(g), "timeline",
                    ls_bench_timeline(program(g), g->task_sum, g->task_steps));
 }

@@ -5,18 +5,6 @@
 
 #define REAL(field, name) LS_FIELD_AS(ls_bench_repetition_t, field, name, .min = -INFINITY)
 
-#define PART(i, name_)                                                                                       \
-  {                                                                                                          \
-    .name = (name_), .type = LS_FIELD_REAL, .offset = (i) * sizeof(double), .size_bytes = sizeof(double),    \
-    .min = -INFINITY                                                                                         \
-  }
-static const ls_field_t part_rows[] = {
-    PART(LS_PHASE_STEP_INPUT, "input"),         PART(LS_PHASE_STEP_FORWARD, "forward"),
-    PART(LS_PHASE_STEP_BACKWARD, "backward"),   PART(LS_PHASE_STEP_COMM, "exposed_comm"),
-    PART(LS_PHASE_STEP_OPTIMIZER, "optimizer"), PART(LS_PHASE_STEP_REST, "rest"),
-};
-const ls_record_t ls_bench_parts_record = LS_RECORD(part_rows);
-
 static const ls_field_t time_rows[] = {REAL(mean_us, "mean"), REAL(median_us, "median"), REAL(p95_us, "p95")};
 static const ls_field_t gpu_rows[] = {
     LS_FIELD(ls_gpu_sampler_report_t, samples),           LS_FIELD(ls_gpu_sampler_report_t, window_s),
@@ -29,7 +17,7 @@ static const ls_field_t rows[] = {
     LS_FIELD_OBJECT(time_record, "step_time_us"),
     REAL(samples_per_s, "samples_per_s"),
     LS_FIELD_OF(ls_bench_repetition_t, parts_us, LS_FIELD_RECORD, "step_parts_us",
-                .record = &ls_bench_parts_record, LS_FIELD_IF(ls_bench_repetition_t, parts)),
+                .record = &ls_train_parts_record, LS_FIELD_IF(ls_bench_repetition_t, parts)),
     REAL(grad_norm, "grad_norm"),
     REAL(loss, "loss"),
     LS_FIELD(ls_bench_repetition_t, params_xxh3),

@@ -1,8 +1,9 @@
 /* Rows of the report and of its figures. */
 #include "train/document.h"
 
-#include "base/field.h"
 #include "base/json.h"
+
+#include <math.h>
 
 typedef struct {
   const char *command, *status;
@@ -64,6 +65,18 @@ static const ls_field_t rows[] = {
     SAME(save_s),
 };
 static const ls_record_t record = LS_RECORD(rows);
+
+#define PHASE(i, name_)                                                                                      \
+  {                                                                                                          \
+    .name = (name_), .type = LS_FIELD_REAL, .offset = (i) * sizeof(double), .size_bytes = sizeof(double),    \
+    .min = -INFINITY                                                                                         \
+  }
+static const ls_field_t phase_rows[] = {
+    PHASE(LS_PHASE_STEP_INPUT, "input"),         PHASE(LS_PHASE_STEP_FORWARD, "forward"),
+    PHASE(LS_PHASE_STEP_BACKWARD, "backward"),   PHASE(LS_PHASE_STEP_COMM, "exposed_comm"),
+    PHASE(LS_PHASE_STEP_OPTIMIZER, "optimizer"), PHASE(LS_PHASE_STEP_REST, "rest"),
+};
+const ls_record_t ls_train_parts_record = LS_RECORD(phase_rows);
 
 json_t *ls_train_metrics_json(const ls_eval_metrics_t *m) {
   json_t *object = json_object();

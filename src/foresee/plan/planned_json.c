@@ -1,11 +1,11 @@
-/* A plan as JSON. */
-#include "bench/bench.h"
-#include "cli/planner.h"
+/* A plan as a document. */
+#include "plan/planned.h"
 #include "plan/spent.h"
+#include "train/document.h"
 
 #include <math.h>
 
-/* A candidate with what its document takes from elsewhere. */
+/* A candidate, and the members of its document that are not its own. */
 typedef struct {
   ls_candidate_t c;
   const char *transport, *precision, *reason, *command;
@@ -37,7 +37,7 @@ static const ls_field_t rows[] = {
     SAME(interpolated),
     OWN(step, "step_time_us", .record = &time_record, LS_FIELD_IF(shown_t, c.priced)),
     OWN(mean, "step_mean_us", .record = &time_record, LS_FIELD_IF(shown_t, c.priced)),
-    LS_FIELD_OF(shown_t, parts_us, LS_FIELD_RECORD, "step_parts_us", .record = &ls_bench_parts_record,
+    LS_FIELD_OF(shown_t, parts_us, LS_FIELD_RECORD, "step_parts_us", .record = &ls_train_parts_record,
                 LS_FIELD_IF(shown_t, c.priced)),
     OWN(exposed_ns, "exposed_comm_us", .scale = 1e-3),
     SAME(samples_per_s),
@@ -52,14 +52,13 @@ static const ls_field_t rows[] = {
 };
 static const ls_record_t record = LS_RECORD(rows);
 
-static json_t *candidate_json(ls_arena_t *arena, const cli_args_t *args, const cli_planned_t *planned,
-                              const ls_candidate_t *c) {
-  const ls_plan_t *plan = &planned->plan;
+static json_t *candidate_json(ls_arena_t *arena, const ls_plan_t *plan, ls_planned_command_fn command,
+                              const void *user, const ls_candidate_t *c) {
   shown_t shown = {.c = *c,
                    .transport = c->transport ? c->transport->name : NULL,
                    .precision = plan->precision,
                    .reason = c->library_assumed ? ls_plan_no_libraries : NULL,
-                   .command = cli_planner_command(arena, args, planned, c),
+                   .command = command(user, arena, c),
                    .options = ls_config_tuned_json(&c->config),
                    .memory = ls_record_json(&ls_plan_need_record, &c->need)};
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
@@ -124,7 +123,8 @@ static json_t *crossover_json(const ls_plan_t *plan) {
   return j;
 }
 
-json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planned_t *planned) {
+json_t *ls_planned_json(ls_ctx_t *ctx, const ls_planned_t *planned, ls_planned_command_fn command,
+                        const void *user) {
   const ls_plan_t *plan = &planned->plan;
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
@@ -136,7 +136,7 @@ json_t *cli_planner_json(ls_ctx_t *ctx, const cli_args_t *args, const cli_planne
   bool whole = j != NULL;
   for (int i = 0; i < plan->count && whole; i++) {
     const ls_candidate_t *c = &plan->candidate[i];
-    json_t *row = candidate_json(&arena, args, planned, c);
+    json_t *row = candidate_json(&arena, plan, command, user, c);
     whole = row && json_array_append_new(candidates, row) == 0;
     json_array_append_new(reasons, i != plan->choice ? json_string(c->why)
                                    : c->why[0]       ? json_sprintf("the choice; %s", c->why)

@@ -1,13 +1,13 @@
-/* Results of a simulation as JSON. */
-#include "cli/simulate.h"
+/* Results of a simulation as a document. */
+#include "plan/simulation.h"
 
 #include <string.h>
 
-static json_t *point_json(const cli_simulation_t *sim, const cli_simulated_row_t *row) {
+static json_t *point_json(const ls_simulation_t *sim, const ls_simulated_row_t *row) {
   const ls_sim_point_t *p = &row->point;
   if (p->note[0]) return json_pack("{s:i, s:s}", "ranks", p->ranks, "not_simulated", p->note);
   json_t *j = json_pack("{s:i, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "ranks", p->ranks,
-                        "shares", cli_simulate_shares[p->shares], "slowest_device", p->device, "global_batch",
+                        "shares", ls_sim_share_names[p->shares], "slowest_device", p->device, "global_batch",
                         (json_int_t)p->batch, "slowest_rank_batch", (json_int_t)p->rows, "step_time_us",
                         p->step_ns * 1e-3, "samples_per_s", p->samples_per_s, "speedup", p->speedup,
                         "efficiency", p->efficiency, "comm_us", p->comm_ns * 1e-3, "exposed_comm_us",
@@ -22,7 +22,7 @@ static json_t *point_json(const cli_simulation_t *sim, const cli_simulated_row_t
   return j;
 }
 
-static json_t *reported_json(const cli_simulated_row_t *row) {
+static json_t *reported_json(const ls_simulated_row_t *row) {
   const ls_reported_view_t *v = &row->view;
   return json_pack("{s:I, s:o, s:f, s:f, s:f, s:f, s:s}", "ranks", (json_int_t)row->reported->ranks,
                    "reported_efficiency", ls_json_number(v->reported_efficiency), "simulated_efficiency",
@@ -38,7 +38,7 @@ static json_t *lines_json(const char *text) {
   return list;
 }
 
-void cli_simulate_json(const cli_simulation_t *sim, const cli_args_t *args) {
+json_t *ls_simulation_json(const ls_simulation_t *sim) {
   json_t *points = json_array(), *reported = json_array();
   for (int i = 0; i < sim->row_count; i++) {
     json_array_append_new(points, point_json(sim, &sim->row[i]));
@@ -47,7 +47,7 @@ void cli_simulate_json(const cli_simulation_t *sim, const cli_args_t *args) {
   }
   json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:o, s:o}", "command", "simulate", "figures",
                         "simulated", sim->has_workload ? "workload" : "config",
-                        sim->has_workload ? sim->workload.name : args->config, "scaling",
+                        sim->has_workload ? sim->workload.name : sim->config_name, "scaling",
                         sim->work.global_batch ? "strong" : "weak", "precision",
                         ls_sim_precisions[sim->work.precision], "compute_scale", sim->work.compute_scale,
                         "machine", ls_sim_machine_json(&sim->machine), "points", points);
@@ -65,5 +65,5 @@ void cli_simulate_json(const cli_simulation_t *sim, const cli_args_t *args) {
   } else {
     json_decref(reported);
   }
-  cli_print_json(j);
+  return j;
 }
