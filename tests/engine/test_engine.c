@@ -51,9 +51,12 @@ static ls_status_t open_engine(fixture_t *f, int64_t data_rows) {
   options.training = true;
   ls_engine_t *e = &f->engine;
   ls_status_t status = ls_engine_open(f->ctx, &options, e);
+  const int rows = e->table ? e->table->count : 0, tables = data_rows > 0 ? 2 : 0;
   if (status == LS_OK) status = ls_engine_connect(e);
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_TRAIN, e->share.rows);
   if (status == LS_OK) status = ls_engine_lower(e, LS_STEP_EVALUATE, 5);
+  if (status == LS_OK)
+    assert_int_equal(e->table->count, rows + tables); /* opening has declared all that is saved */
   if (status == LS_OK) status = ls_engine_allocate(e, true);
   if (status == LS_OK) status = ls_feed_upload(e, f->dataset);
   if (status == LS_OK) status = ls_engine_bind(e, LS_TIMED_NOTHING);

@@ -89,6 +89,7 @@ int64_t ls_engine_eval_rows(ls_batching_t cut, int64_t samples, int world_size);
 /* True if so many ranks can share a step. The check reports LS_ERR_CONFIG with the reason if they cannot. */
 bool ls_engine_can_share(ls_batching_t cut, int world_size);
 ls_status_t ls_engine_check_share(ls_ctx_t *ctx, ls_batching_t cut, int world_size);
+
 /* A kind of step of one rank, without a device. */
 typedef struct {
   ls_step_options_t step;
@@ -116,7 +117,7 @@ typedef struct {
   uint64_t seed;
   ls_comm_t *comm;                /* the ranks; borrowed until close */
   ls_comm_t *exchange;            /* carries the tensors, borrowed; NULL: comm, or what connect makes */
-  const ls_engine_share_t *share; /* NULL: this rank's among those of comm */
+  const ls_engine_share_t *share; /* read by ls_engine_open alone; NULL: this rank's among those of comm */
   int64_t data_rows;              /* samples on the device; may be set later, before steps are lowered */
   bool training;                  /* false: no step of training is ever lowered, there is no optimizer */
 } ls_engine_options_t;
