@@ -187,20 +187,9 @@ ls_status_t cli_launch(ls_ctx_t *ctx, const cli_args_t *args, int ranks, double 
 /* The same, on several hosts by mpirun, if the configuration has them. */
 ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_parallel_config_t *parallel);
 
-/* hosts.c: adds the hosts of a file (NULL: of a Slurm allocation of several nodes, where parallel.hosts does not say so) to the
+/* Adds the hosts of a file (NULL: of a Slurm allocation of several nodes, where parallel.hosts does not say so) to the
  * command line's assignments, as parallel.hosts. Nothing in a rank. */
 ls_status_t cli_hosts_take(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, const char *file);
-/* The command with which another is started on a host. */
-const char *cli_hosts_shell(const ls_parallel_config_t *parallel);
-/* mpirun's name for a host; "localhost" and "v6-.." for IPv6 addresses, which it does not take. The second becomes the
- * address again in lockstep --shell COMMAND.., which then runs that: what is left of the command line; returns if it cannot. */
-#define CLI_SHELL_FLAG "--shell"
-const char *cli_hosts_node(ls_arena_t *arena, const char *name);
-/* For so many ranks: mpirun --host; and the command with which mpirun reaches them. */
-const char *cli_hosts_list(ls_arena_t *arena, const ls_hosts_config_t *hosts, int ranks);
-ls_status_t cli_hosts_agent(ls_ctx_t *ctx, ls_arena_t *arena, const ls_parallel_config_t *parallel,
-                            const char **agent);
-int cli_hosts_exec(ls_ctx_t *ctx, char **argv);
 
 /* supervise.c: trains under supervision (src/live/supervise), with the lives of the run as children, and exits with the
  * run's code, or LS_SUPERVISE_AGAIN. Without monitor.dir the run shows itself in CLI_MONITOR_NAME of its checkpoint

@@ -3,7 +3,10 @@
 #include "cli/stop.h"
 #include "supervise/mpirun.h"
 
+#include <jansson.h>
+
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 const ls_requests_t cli_requests = {
@@ -59,11 +62,13 @@ ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_par
   ls_arena_t arena;
   ls_arena_init(&arena, ctx);
   ls_mpirun_t spec = {.ranks = (int)parallel->ranks,
-                      .hosts = cli_hosts_list(&arena, hosts, (int)parallel->ranks),
+                      .hosts = ls_mpirun_hosts(&arena, hosts, (int)parallel->ranks),
                       .patience_s = parallel->deadline_s};
   const char **argv = command_line(ctx, args);
   ls_status_t status =
-      argv && spec.hosts ? cli_hosts_agent(ctx, &arena, parallel, &spec.agent) : LS_ERR_MEMORY;
+      argv && spec.hosts
+          ? ls_mpirun_agent(ctx, &arena, hosts, ls_hosts_shell(parallel->remote_shell), &spec.agent)
+          : LS_ERR_MEMORY;
   spec.argv = argv;
   if (status == LS_OK) {
     hear_signals(args);
@@ -72,5 +77,32 @@ ls_status_t cli_launch_hosts(ls_ctx_t *ctx, const cli_args_t *args, const ls_par
   ls_free(argv);
   ls_arena_release(&arena);
   if (status == LS_OK) exit(code);
+  return status;
+}
+
+ls_status_t cli_hosts_take(ls_ctx_t *ctx, ls_arena_t *arena, cli_args_t *args, const char *file) {
+  const char *nodes = getenv("SLURM_JOB_NODELIST"), *count = getenv("SLURM_JOB_NUM_NODES");
+  int rank, size;
+  bool slurm = !file && nodes && count && atoi(count) > 1;
+  if (ls_comm_launched(&rank, &size) || (!file && !slurm)) return LS_OK;
+  if (args->set_count == CLI_SETS_MAX)
+    return ls_fail(ctx, LS_ERR_ARGUMENT, "more than %d --set assignments; put them into the file",
+                   CLI_SETS_MAX - 1);
+  const char *set = NULL;
+  for (int i = 0; slurm && i < args->set_count; i++)
+    if (strncmp(args->sets[i], "parallel.hosts=", strlen("parallel.hosts=")) == 0)
+      set = args->sets[i] + strlen("parallel.hosts=");
+  if (set && *set) return LS_OK;
+  json_t *list = json_array();
+  ls_status_t status = file ? ls_hosts_read_file(ctx, file, list) : ls_hosts_read_slurm(ctx, nodes, list);
+  char *text = status == LS_OK ? json_dumps(list, JSON_COMPACT) : NULL;
+  set = text ? ls_arena_printf(arena, "parallel.hosts=%s", text) : NULL;
+  if (status == LS_OK && !set) status = LS_ERR_MEMORY;
+  if (set) {
+    args->sets[args->set_count++] = set;
+    args->sets_added++;
+  }
+  free(text);
+  json_decref(list);
   return status;
 }

@@ -98,7 +98,7 @@ static int dispatch(ls_ctx_t *ctx, cli_messages_t *messages, int argc, char **ar
     cli_complete(argc - 2, argv + 2);
     return 0;
   }
-  if (!strcmp(name, CLI_SHELL_FLAG)) return cli_hosts_exec(ctx, argv + 2);
+  if (!strcmp(name, LS_MPIRUN_SHELL_FLAG)) return ls_status_exit_code(ls_mpirun_shell(ctx, argv + 2));
   if (!strcmp(name, LS_RETURNS_FLAG)) return device_answers();
   if (!strcmp(name, LS_AGENT_FLAG)) return ls_status_exit_code(ls_agent_run(ctx));
   if (!strcmp(name, "--version")) {

@@ -2,6 +2,7 @@
  * supervised, saves when it has to go, and goes on when it comes back (docs/supervise.md); without, it starts from the
  * beginning. */
 #include "cli/planner.h"
+#include "supervise/mpirun.h"
 
 #include "base/expand.h"
 #include "base/shell.h"
@@ -188,9 +189,10 @@ ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_con
   job.words = cli_planner_words(&plan->arena, &own, planned, &c);
   job.line = cli_planner_command(&plan->arena, &own, planned, &c);
   if (parallel->hosts.count > 0)
-    job.list = cli_hosts_list(&plan->arena, &parallel->hosts, ls_candidate_devices(&c));
+    job.list = ls_mpirun_hosts(&plan->arena, &parallel->hosts, ls_candidate_devices(&c));
   if (!job.words || !job.line || !job.list) return LS_ERR_MEMORY;
-  ls_status_t status = cli_hosts_agent(ctx, &plan->arena, parallel, &job.agent);
+  ls_status_t status = ls_mpirun_agent(ctx, &plan->arena, &parallel->hosts,
+                                       ls_hosts_shell(parallel->remote_shell), &job.agent);
   if (status != LS_OK) return status;
   return print_job(ctx, &plan->arena, form, &job);
 }

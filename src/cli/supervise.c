@@ -150,7 +150,7 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
                                .shared = shared,
                                .mark = LS_CONFIG_NAME,
                                .resume = args->resume,
-                               .remote_shell = cli_hosts_shell(&config->parallel),
+                               .remote_shell = ls_hosts_shell(config->parallel.remote_shell),
                                .here = here,
                                .command = command,
                                .output = output,

@@ -44,12 +44,18 @@ ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
 #define LS_HOSTS_NAME_HELP                                                                                   \
   "a name of letters, digits, \".\", \"_\" and \"-\", or an IPv4 or IPv6 address was expected"
 bool ls_hosts_name(const char *name, char plain[LS_HOST_NAME_BYTES]);
-/* Begins mpirun's name for an IPv6 address (cli/hosts.c); beside such an address no other host may be called so. */
+/* Begins mpirun's name for an IPv6 address (mpirun_hosts.c); beside such an address no other host may be called so. */
 #define LS_HOSTS_SIX "v6-"
 json_t *ls_hosts_json(const ls_hosts_config_t *config); /* a list; new reference */
 int64_t ls_hosts_slots(const ls_hosts_config_t *config);
 /* The host of a place; the last one for those beyond. */
 int ls_hosts_at(const ls_hosts_config_t *config, int place);
+/* Adds to a list as ls_hosts_json makes it: the hosts of a file, "name" or "name slots=N" in each line; the nodes of a Slurm
+ * allocation. */
+ls_status_t ls_hosts_read_file(ls_ctx_t *ctx, const char *path, json_t *list);
+ls_status_t ls_hosts_read_slurm(ls_ctx_t *ctx, const char *nodes, json_t *list);
+/* The command with which another is started on a host; `given`: parallel.remote_shell or NULL. */
+const char *ls_hosts_shell(const char *given);
 /* The same hosts, this one first, as mpirun puts its ranks; whether it is among them. hosts->count 0: out of memory, or none. */
 bool ls_hosts_own_first(ls_arena_t *arena, const ls_hosts_config_t *given, ls_hosts_config_t *hosts);
 bool ls_hosts_is_here(const char *name); /* whether this name means the machine on which this runs */
