@@ -10,7 +10,7 @@
 
 #include "unit.h"
 
-#include "data/data.h"
+#include "data/order.h"
 
 typedef struct {
   ls_ctx_t *ctx;
@@ -60,5 +60,12 @@ void each_alloc_fails(attempt_fn fn, void *arg);
 
 /* A dataset of `rows` samples given in memory: feature = row number, target = 2 * row. Not normalised. */
 ls_dataset_t *counting_dataset(ls_ctx_t *ctx, int64_t rows, int64_t inputs, double validation, bool classes);
+
+/* The training sample at place `index` of an epoch. */
+static inline uint64_t order_of(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index) {
+  ls_order_key_t key;
+  ls_order_key_make(seed, LS_ORDER_EPOCH, epoch, n, &key);
+  return ls_order_at(&key, index);
+}
 
 #endif

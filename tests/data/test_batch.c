@@ -173,7 +173,7 @@ static void test_stream_is_the_same_for_any_world(void **state) {
     same += stream[i] == stream[50 + i];
   assert_in_range(same, 0, 8);
   for (int i = 0; i < 50; i++) { /* and stream position p is what ls_order says */
-    int64_t row = ls_dataset_row(d, LS_PART_TRAIN, (int64_t)ls_order(5, 1, 50, (uint64_t)i));
+    int64_t row = ls_dataset_row(d, LS_PART_TRAIN, (int64_t)order_of(5, 1, 50, (uint64_t)i));
     assert_true(stream[50 + i] == (float)row);
   }
   ls_dataset_close(d);

@@ -4,7 +4,14 @@
 
 static ls_status_t read_text(ls_ctx_t *ctx, const char *text, const ls_strings_t *want,
                              const ls_strings_t *except, ls_matrix_t *out) {
-  return ls_read_csv(ctx, "t.csv", text, strlen(text), 0, want, false, except, out);
+  return ls_read_csv(ctx,
+                     &(ls_csv_read_t){.name = "t.csv",
+                                      .text = text,
+                                      .size = strlen(text),
+                                      .want = want,
+                                      .except = except,
+                                      .targets = want && want->count > 0},
+                     out);
 }
 
 static void check(const char *text, const ls_strings_t *want, const ls_strings_t *except, int64_t rows,
@@ -46,7 +53,8 @@ static void test_delimiters_and_spaces(void **state) {
   ls_matrix_t m;
   static const char text[] = "a,x|b;y\n1|2\n3|4\n";
   ls_strings_t bar = NAMES("a,x", "b;y");
-  assert_int_equal(ls_read_csv(said.ctx, "t.csv", text, strlen(text), '|', &bar, false, NULL, &m), LS_OK);
+  assert_int_equal(ls_read_csv(said.ctx, &(ls_csv_read_t){"t.csv", text, strlen(text), '|', &bar}, &m),
+                   LS_OK);
   assert_memory_equal(m.values, v, sizeof v);
   ls_matrix_release(&m);
 }
@@ -215,7 +223,7 @@ static void test_refuses_twice(void **state) {
 
 static void test_zero_byte_in_name(void **state) {
   ls_matrix_t m;
-  assert_refused(ls_read_csv(said.ctx, "t.csv", "a\0b\n1\n", 6, 0, NULL, false, NULL, &m), LS_ERR_DATA,
+  assert_refused(ls_read_csv(said.ctx, &(ls_csv_read_t){"t.csv", "a\0b\n1\n", 6}, &m), LS_ERR_DATA,
                  "zero byte");
 }
 

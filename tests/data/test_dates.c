@@ -34,11 +34,19 @@ static void the_calendar(void **state) {
 
 static const char text[] = "when,a,y\n2024-02-29 06:30,1,2\n2024-03-01 18:00,3,4\n";
 
+static ls_status_t read_features(const char *csv, const ls_data_config_t *config, const ls_strings_t *target,
+                                 ls_matrix_t *out) {
+  ls_csv_read_t read = ls_csv_features(config, target);
+  read.name = "f";
+  read.text = csv;
+  read.size = strlen(csv);
+  return ls_read_csv(said.ctx, &read, out);
+}
+
 static ls_matrix_t read_all(const ls_data_config_t *config) {
   const ls_strings_t target = NAMES("y");
   ls_matrix_t m = {0};
-  if (ls_read_csv_features(said.ctx, "f", text, sizeof text - 1, 0, config, &target, &m) != LS_OK)
-    fail_msg("%s", said.messages);
+  if (read_features(text, config, &target, &m) != LS_OK) fail_msg("%s", said.messages);
   return m;
 }
 
@@ -87,8 +95,7 @@ static void the_first_value_makes_a_column_one_of_dates(void **state) {
   for (int i = 0; i < LS_COUNT(cases); i++) {
     said_clear();
     ls_matrix_t m = {0};
-    if (ls_read_csv_features(said.ctx, "f", gaps, sizeof gaps - 1, 0, &cases[i].config, &target, &m) != LS_OK)
-      fail_msg("%s", said.messages);
+    if (read_features(gaps, &cases[i].config, &target, &m) != LS_OK) fail_msg("%s", said.messages);
     assert_int_equal(m.cols, cases[i].cols);
     for (int c = 0; c < LS_COUNT(cases[i].name) && cases[i].name[c]; c++)
       assert_string_equal(m.names[c], cases[i].name[c]);
@@ -120,8 +127,7 @@ static void what_is_no_date_is_refused(void **state) {
   for (int i = 0; i < LS_COUNT(configs); i++) {
     said_clear();
     ls_matrix_t m;
-    assert_refused(ls_read_csv_features(said.ctx, "f", bad, sizeof bad - 1, 0, &configs[i], &target, &m),
-                   LS_ERR_DATA, expect[i]);
+    assert_refused(read_features(bad, &configs[i], &target, &m), LS_ERR_DATA, expect[i]);
   }
 }
 
@@ -135,18 +141,15 @@ static void a_column_called_like_a_part_is_refused(void **state) {
   for (int i = 0; i < LS_COUNT(texts); i++) {
     ls_data_config_t config = {.kind = LS_DATA_CSV, .dates = LS_DATES_PARTS};
     said_clear();
-    assert_refused(
-        ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m),
-        LS_ERR_DATA, "column 'when.year' has the name of a part of the dates in column 'when'");
+    assert_refused(read_features(texts[i], &config, &targets[i], &m), LS_ERR_DATA,
+                   "column 'when.year' has the name of a part of the dates in column 'when'");
     config.columns = (ls_strings_t)NAMES("when.month"); /* no part of that name */
-    assert_int_equal(
-        ls_read_csv_features(said.ctx, "f", texts[i], strlen(texts[i]), 0, &config, &targets[i], &m), LS_OK);
+    assert_int_equal(read_features(texts[i], &config, &targets[i], &m), LS_OK);
     ls_matrix_release(&m);
   }
   /* By name the column comes before the part. */
   const ls_data_config_t named = {.kind = LS_DATA_CSV, .columns = NAMES("when.year", "when.day")};
-  assert_int_equal(
-      ls_read_csv_features(said.ctx, "f", texts[0], strlen(texts[0]), 0, &named, &targets[0], &m), LS_OK);
+  assert_int_equal(read_features(texts[0], &named, &targets[0], &m), LS_OK);
   assert_true(ls_matrix_at(&m, 0) == 7 && ls_matrix_at(&m, 1) == 29);
   ls_matrix_release(&m);
 }

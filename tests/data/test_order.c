@@ -6,7 +6,7 @@
 static void check_bijection(uint64_t seed, uint64_t epoch, uint64_t n) {
   unsigned char *seen = calloc(1, n);
   for (uint64_t i = 0; i < n; i++) {
-    uint64_t x = ls_order(seed, epoch, n, i);
+    uint64_t x = order_of(seed, epoch, n, i);
     assert_true(x < n);
     assert_int_equal(seen[x]++, 0);
   }
@@ -31,7 +31,7 @@ static void test_huge_n(void **state) {
   for (int k = 0; k < LS_COUNT(ns); k++) {
     uint64_t last = 0, high = 0;
     for (uint64_t i = 0; i < 1000; i++) {
-      uint64_t x = ls_order(3, 1, ns[k], ns[k] - 1 - i);
+      uint64_t x = order_of(3, 1, ns[k], ns[k] - 1 - i);
       assert_true(x < ns[k]);
       assert_true(i == 0 || x != last);
       last = x;
@@ -53,7 +53,7 @@ static void test_several_at_once(void **state) {
       ls_order_each(&key, x, count);
       for (int i = 0; i <= LS_ORDER_EACH_MAX; i++) {
         uint64_t index = ((uint64_t)i * 37 + 5) % ns[k];
-        assert_true(x[i] == (i < count ? ls_order(9, 3, ns[k], index) : index));
+        assert_true(x[i] == (i < count ? order_of(9, 3, ns[k], index) : index));
       }
     }
 }
@@ -64,10 +64,10 @@ static void test_epochs_and_seeds_differ(void **state) {
   ls_order_key_t split;
   ls_order_key_make(1, LS_ORDER_SPLIT, 0, N, &split);
   for (uint64_t i = 0; i < N; i++) {
-    same_epoch += ls_order(1, 0, N, i) == ls_order(1, 1, N, i);
-    same_seed += ls_order(1, 0, N, i) == ls_order(2, 0, N, i);
-    same_use += ls_order(1, 0, N, i) == ls_order_at(&split, i);
-    fixed += ls_order(1, 0, N, i) == i;
+    same_epoch += order_of(1, 0, N, i) == order_of(1, 1, N, i);
+    same_seed += order_of(1, 0, N, i) == order_of(2, 0, N, i);
+    same_use += order_of(1, 0, N, i) == ls_order_at(&split, i);
+    fixed += order_of(1, 0, N, i) == i;
   }
   /* Two random permutations agree in 1 place on average; in 10 with probability 1e-7. */
   assert_in_range(same_epoch, 0, 10);
@@ -81,7 +81,7 @@ static void test_epochs_and_seeds_differ(void **state) {
 static double chi_square(uint64_t n, uint64_t index, uint64_t epochs) {
   double *count = calloc(n, sizeof *count), chi = 0, expected = (double)epochs / (double)n;
   for (uint64_t e = 0; e < epochs; e++)
-    count[ls_order(9, e, n, index)] += 1;
+    count[order_of(9, e, n, index)] += 1;
   for (uint64_t i = 0; i < n; i++)
     chi += (count[i] - expected) * (count[i] - expected) / expected;
   free(count);
@@ -105,7 +105,7 @@ static void test_all_small_permutations(void **state) {
   for (uint64_t e = 0; e < 2400; e++) {
     unsigned code = 0;
     for (uint64_t i = 0; i < 4; i++)
-      code = code << 2 | (unsigned)ls_order(5, e, 4, i);
+      code = code << 2 | (unsigned)order_of(5, e, 4, i);
     count[code]++;
   }
   for (int i = 0; i < 256; i++) {
@@ -121,7 +121,7 @@ static void test_neighbours_part(void **state) {
   enum { N = 10000 };
   double distance = 0;
   for (uint64_t i = 0; i + 1 < N; i++)
-    distance += fabs((double)ls_order(4, 2, N, i) - (double)ls_order(4, 2, N, i + 1));
+    distance += fabs((double)order_of(4, 2, N, i) - (double)order_of(4, 2, N, i + 1));
   distance /= N - 1;
   assert_true(distance > N / 3.0 * 0.97 && distance < N / 3.0 * 1.03);
 }
@@ -131,7 +131,7 @@ static void test_values_are_fixed(void **state) {
   static const uint64_t want[] = {6221, 8224, 4164, 1063};
   uint64_t got[4];
   for (uint64_t i = 0; i < 4; i++)
-    got[i] = ls_order(42, 3, 10000, i);
+    got[i] = order_of(42, 3, 10000, i);
   for (int i = 0; i < 4; i++)
     if (got[i] != want[i])
       fail_msg("order(42, 3, 10000, 0..3) is %d %d %d %d", (int)got[0], (int)got[1], (int)got[2],

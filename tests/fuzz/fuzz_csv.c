@@ -21,8 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   ls_matrix_t m;
   static const char delimiters[] = {0, ',', ';', '\t'};
   char delimiter = delimiters[bytes[0] / LS_COUNT(choices) % LS_COUNT(delimiters)];
-  ls_status_t status = ls_read_csv(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, delimiter,
-                                   choices[choice][0], false, choices[choice][1], &m);
+  ls_csv_read_t read = {"fuzz.csv", (const char *)bytes + 1, size - 1,
+                        delimiter,  choices[choice][0],      choices[choice][1]};
+  ls_status_t status = ls_read_csv(ctx, &read, &m);
   matrix_check(ctx, status, &m, ERRORS);
 
   /* The column named "a" as labels: numbers of the list, which is sorted. */
@@ -30,8 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   ls_arena_init(&arena, ctx);
   ls_ctx_clear(ctx);
   ls_labels_t labels = {.arena = &arena, .most = 4};
-  status = ls_read_csv_labels(ctx, "fuzz.csv", (const char *)bytes + 1, size - 1, delimiter, &a_column,
-                              &labels, &m);
+  read.want = &a_column;
+  read.except = NULL;
+  read.targets = true;
+  read.labels = &labels;
+  status = ls_read_csv(ctx, &read, &m);
   for (int64_t i = 0; status == LS_OK && labels.text && i < m.rows; i++)
     if (!(ls_matrix_at(&m, i) >= 0 && ls_matrix_at(&m, i) < labels.count)) abort();
   for (int i = 1; i < labels.count; i++)

@@ -253,8 +253,6 @@ void ls_dataset_hash(const ls_dataset_t *dataset, int64_t first, int64_t count,
 /* Features [first, first + count) of a row as the model gets them. Pure. */
 void ls_dataset_features(const ls_dataset_t *dataset, int64_t row, int64_t first, int64_t count, float *out);
 
-/* Keyed bijection of [0, n): the row at place `index` in epoch `epoch`. Pure; index < n, n >= 1. */
-uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index);
 /* Row of the dataset that is number `index` of a part. Pure. */
 int64_t ls_dataset_row(const ls_dataset_t *dataset, ls_part_t part, int64_t index);
 /* The same for `count` numbers from `index` on, at most 64, in less time. */

@@ -71,9 +71,3 @@ void ls_order_each(const ls_order_key_t *key, uint64_t *index, int count) {
     left = still;
   }
 }
-
-uint64_t ls_order(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t index) {
-  ls_order_key_t key;
-  ls_order_key_make(seed, LS_ORDER_EPOCH, epoch, n, &key);
-  return ls_order_at(&key, index);
-}

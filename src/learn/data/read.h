@@ -59,21 +59,6 @@ ls_status_t ls_matrix_ids(ls_ctx_t *ctx, const char *name, const ls_matrix_t *ma
 /* Readers of bytes in memory (`name` is for messages). */
 ls_status_t ls_read_idx(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
 ls_status_t ls_read_npy(ls_ctx_t *ctx, const char *name, const void *bytes, size_t size, ls_matrix_t *out);
-/* CSV: RFC 4180 with header. `delimiter` 0: found in the header (csv_scan.h). `want` names the columns, in
- * the order of the matrix (NULL or empty: every column that is not an ISO date in its first row; such columns
- * are then left out with a message). "NAME.weekday" and the like are parts of dates. `trained`: they are a checkpoint's, so that one that is missing is a
- * LS_ERR_MISMATCH. Columns that `except` names (may be NULL) are never taken. Bad cells and rows are reported together, a line
- * for each column and kind of fault (csv_faults.h). */
-ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                        const ls_strings_t *want, bool trained, const ls_strings_t *except, ls_matrix_t *out);
-
-/* Reads a part of a file in the same way: its header, then rows that stand `passed` lines further down. `gaps`: a
- * cell may have no value, as in ls_read_csv_features. `ordered`: rows follow each other in time, so dates that do
- * not ascend give a warning; false afterwards. */
-ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                              const ls_strings_t *want, bool trained, bool gaps, bool *ordered,
-                              int64_t passed, ls_matrix_t *out);
-
 /* labels.c: the texts that name classes, in the order of their bytes. Names are copied to the arena. */
 typedef struct {
   const char *name;
@@ -100,21 +85,36 @@ ls_status_t ls_labels_list(const ls_labels_t *labels, ls_strings_t *out);   /* i
 /* Warns if the model has more classes than the training data have labels. For a checkpoint, training has warned
  * already. */
 void ls_labels_warn(ls_ctx_t *ctx, const char *source, const ls_labels_t *labels);
-/* Like ls_read_csv, of one column, whose cells are labels if there are some already, or if the first one with a value is
- * no number. Targets always have a value. */
-ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                               const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out);
-
-/* Targets and features of the section's file, as the calls for either (labels->most 0: targets are no labels). What is wrong with
- * both is reported. */
+/* CSV: RFC 4180 with header. Zeroed members have the meaning that their comments begin with. */
+typedef struct {
+  const char *name, *text; /* name: for messages */
+  size_t size;
+  char delimiter; /* 0: found in the header (csv_scan.h) */
+  /* NULL or empty: every column that is not an ISO date in its first row; such columns are left out with a message. Else
+   * the columns, in the order of the matrix. "NAME.weekday" and the like are parts of dates. */
+  const ls_strings_t *want;
+  const ls_strings_t *except; /* NULL: none. Else columns that are never taken */
+  bool trained;               /* the columns are a checkpoint's: a missing one is LS_ERR_MISMATCH */
+  bool targets;               /* the cells are targets, which always have a value */
+  bool gaps;  /* a cell may have no value (empty, NA, N/A, NaN, nan, null, ?), which becomes NaN */
+  bool fills; /* data.missing can be set, so errors advise it */
+  bool parts; /* unnamed columns of dates become several */
+  bool *
+      ordered; /* NULL, or: rows follow each other in time: dates that do not ascend give a warning and set false */
+  int64_t passed; /* lines of the file between the header and the first row here */
+  ls_labels_t
+      *labels; /* NULL, or: the cells of the one column are labels if there are some already, or if the first
+                        * one with a value is no number */
+} ls_csv_read_t;
+/* Bad cells and rows are reported together, a line for each column and kind of fault (csv_faults.h). LS_ERR_DATA,
+ * LS_ERR_MISMATCH, LS_ERR_MEMORY. */
+ls_status_t ls_read_csv(ls_ctx_t *ctx, const ls_csv_read_t *read, ls_matrix_t *out);
+/* The features of the section; the caller adds name, text and delimiter. */
+ls_csv_read_t ls_csv_features(const ls_data_config_t *config, const ls_strings_t *except);
+/* Targets and features of the section's file (labels->most 0: targets are no labels). Reports the faults of both. */
 ls_status_t ls_read_csv_pair(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                              const ls_data_config_t *config, ls_labels_t *labels, ls_matrix_t *features,
                              ls_matrix_t *targets);
-/* Like ls_read_csv, with the columns of the section; where its `missing` allows it a cell without a value (empty, NA, N/A,
- * NaN, nan, null, ?) is NaN, and with dates: parts unnamed columns of dates become several. */
-ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
-                                 char delimiter, const ls_data_config_t *config, const ls_strings_t *except,
-                                 ls_matrix_t *out);
 
 /* Reads a whole file of a configuration, and gunzips it if it begins with the gzip magic (truncation and trailing garbage are
  * errors). */

@@ -60,9 +60,16 @@ static ls_status_t next_csv(ls_stream_rows_t *s, ls_matrix_t *rows) {
   ls_matrix_t made;
   char delimiter;
   ls_data_delimiter(s->config, &delimiter); /* was checked */
-  status =
-      ls_read_csv_after(s->ctx, s->name, s->bytes.at, cut, delimiter, &s->columns, s->config->columns_trained,
-                        s->config->missing != LS_MISSING_ERROR, &s->ordered, s->passed, &made);
+  const ls_csv_read_t read = {.name = s->name,
+                              .text = s->bytes.at,
+                              .size = cut,
+                              .delimiter = delimiter,
+                              .want = &s->columns,
+                              .trained = s->config->columns_trained,
+                              .gaps = s->config->missing != LS_MISSING_ERROR,
+                              .ordered = s->ordered ? &s->ordered : NULL,
+                              .passed = s->passed};
+  status = ls_read_csv(s->ctx, &read, &made);
   if (status != LS_OK) return status;
   s->passed += lines;
   ls_bytes_drop(&s->bytes, s->header, cut);

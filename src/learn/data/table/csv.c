@@ -15,14 +15,9 @@ enum { CELL_TEXT_BYTES = 44, FIRST_VALUES = 4096 };
 
 typedef struct {
   ls_ctx_t *ctx;
+  ls_csv_read_t how;
   ls_csv_scan_t scan;
-  int64_t passed;      /* lines of the file between the header and the first row here */
-  ls_labels_t *labels; /* of the chosen column; NULL: numbers alone */
-  bool gaps;           /* cells may have no value: NaN */
-  bool fills;          /* data.missing can be set, so errors advise it */
-  bool targets;        /* cells are targets, labels or not */
-  bool ordered;        /* rows follow each other in time */
-  bool rows_known;     /* another table of the file reports rows of another length */
+  bool rows_known; /* another table of the file reports rows of another length */
   ls_csv_columns_t columns;
   double *values; /* (rows, chosen), room for capacity values */
   int64_t capacity, rows;
@@ -30,12 +25,6 @@ typedef struct {
   ls_csv_fault_t *bad_rows;
   double least, greatest; /* of the class numbers */
 } table_t;
-
-typedef struct {
-  const char *name, *text;
-  size_t size;
-  char delimiter;
-} file_t;
 
 /* A number apart from one comma, at which no cell ends. */
 static bool has_decimal_comma(const table_t *t, const ls_csv_cell_t *cell) {
@@ -51,11 +40,11 @@ static bool has_decimal_comma(const table_t *t, const ls_csv_cell_t *cell) {
 /* Advice for a cell that is no number. */
 static const char *remedy(const table_t *t, const ls_csv_column_t *c, const ls_csv_cell_t *cell) {
   bool gap = ls_csv_is_gap(cell), date = ls_number_is_date(cell->text, cell->len);
-  if (t->targets && gap) return ", and a target is never missing: remove the row";
-  if (t->fills && gap) return "; data.missing: mean fills it";
-  if (t->labels) return t->labels->numbers;
-  if (t->targets) return "; with loss: cross-entropy texts of one target column are classes";
-  if (t->fills && c->named && date) return "; name parts of it in data.columns, such as NAME.weekday";
+  if (t->how.targets && gap) return ", and a target is never missing: remove the row";
+  if (t->how.fills && gap) return "; data.missing: mean fills it";
+  if (t->how.labels) return t->how.labels->numbers;
+  if (t->how.targets) return "; with loss: cross-entropy texts of one target column are classes";
+  if (t->how.fills && c->named && date) return "; name parts of it in data.columns, such as NAME.weekday";
   return c->named ? "" : "; to leave the column out, name the ones to use";
 }
 
@@ -106,13 +95,13 @@ static ls_status_t refuse_label(table_t *t, ls_csv_column_t *c, const ls_csv_cel
   if (!text)
     return note(t, &c->faults, LS_CSV_FAULT_NUMBER, cell, "column '%.200s': the label is not UTF-8",
                 c->shown);
-  if (t->labels->closed)
+  if (t->how.labels->closed)
     return note(t, &c->faults, LS_CSV_FAULT_LABEL, cell,
                 "column '%.200s': label '%s' is none of the %d that the model was trained on", c->shown,
-                shown, t->labels->count);
+                shown, t->how.labels->count);
   return note(t, &c->faults, LS_CSV_FAULT_LABEL, cell,
               "column '%.200s': '%s' is label number %d, but the model's last layer has %" PRId64 " unit%s",
-              c->shown, shown, t->labels->count + 1, t->labels->most, LS_PLURAL(t->labels->most));
+              c->shown, shown, t->how.labels->count + 1, t->how.labels->most, LS_PLURAL(t->how.labels->most));
 }
 
 /* Puts a label's number into *value. A text that means a missing value is a label only if a checkpoint has it. */
@@ -123,14 +112,14 @@ static ls_status_t read_label(table_t *t, ls_csv_column_t *c, const ls_csv_cell_
   bool text = cell->len > 0 && *name && ls_text_utf8(name) && !memchr(cell->text, '\0', cell->len);
   bool gap = ls_csv_is_label_gap(cell);
   ls_status_t status =
-      text && (!gap || t->labels->given) ? ls_labels_add(t->labels, name, &number) : LS_ERR_DATA;
+      text && (!gap || t->how.labels->given) ? ls_labels_add(t->how.labels, name, &number) : LS_ERR_DATA;
   *value = (double)number;
   return status == LS_ERR_DATA ? refuse_label(t, c, cell, text) : status;
 }
 
 /* Class numbers are checked here, where their lines are known. */
 static ls_status_t check_class(table_t *t, ls_csv_column_t *c, const ls_csv_cell_t *cell, double number) {
-  const int64_t classes = t->labels->classes;
+  const int64_t classes = t->how.labels->classes;
   if (number < t->least) t->least = number;
   if (number > t->greatest) t->greatest = number;
   if (number >= 0 && number < (double)classes && number == floor(number)) return LS_OK;
@@ -160,7 +149,7 @@ static ls_status_t refuse_ragged(table_t *t, ls_csv_cell_t *cell, int64_t cells)
 
 static ls_status_t read_date(table_t *t, ls_csv_column_t *c, const ls_csv_cell_t *cell, double *row) {
   double part[LS_DATE_PARTS];
-  bool timed, gap = t->gaps && ls_csv_is_gap(cell),
+  bool timed, gap = t->how.gaps && ls_csv_is_gap(cell),
               good = gap || ls_number_date(cell->text, cell->len, part, &timed);
   char text[CELL_TEXT_BYTES];
   for (int k = 0; k < LS_DATE_PARTS && good; k++)
@@ -188,14 +177,14 @@ static ls_status_t read_cell(table_t *t, ls_csv_column_t *c, const ls_csv_cell_t
   }
   if (c->place < 0) return LS_OK;
   double *value = &row[c->place];
-  if (t->labels && t->labels->text) return read_label(t, c, cell, value);
-  if (t->gaps && ls_csv_is_gap(cell)) {
+  if (t->how.labels && t->how.labels->text) return read_label(t, c, cell, value);
+  if (t->how.gaps && ls_csv_is_gap(cell)) {
     *value = NAN;
     return LS_OK;
   }
   ls_number_t fault = ls_number_parse(cell->text, cell->len, value);
   if (fault != LS_NUMBER_OK) return refuse_cell(t, c, cell, fault);
-  return t->labels && t->labels->classes > 0 ? check_class(t, c, cell, *value) : LS_OK;
+  return t->how.labels && t->how.labels->classes > 0 ? check_class(t, c, cell, *value) : LS_OK;
 }
 
 /* Reads one row into `row` (chosen values). Faults of its cells are noted; a status is returned only if the next row
@@ -239,7 +228,7 @@ static ls_status_t tell(table_t *t) {
   char remedy[LS_CLASS_REMEDY_BYTES];
   for (ls_csv_fault_t *f = t->faults.first; f; f = f->next)
     if (f->kind == LS_CSV_FAULT_CLASS) {
-      ls_class_remedy(t->least, t->greatest, t->labels->classes, remedy);
+      ls_class_remedy(t->least, t->greatest, t->how.labels->classes, remedy);
       if (!(f->text = ls_arena_printf(&t->columns.arena, "%s%s", f->text, remedy))) return LS_ERR_MEMORY;
     }
   return ls_csv_faults_tell(&t->scan, &t->faults);
@@ -247,7 +236,7 @@ static ls_status_t tell(table_t *t) {
 
 /* Whether labels are texts: as the first one with a value. Class numbers are so in other files, too. */
 static ls_status_t look_at_labels(table_t *t) {
-  ls_labels_t *l = t->labels;
+  ls_labels_t *l = t->how.labels;
   ls_csv_cell_t label = {.text = NULL};
   char shown[CELL_TEXT_BYTES];
   double unused;
@@ -286,23 +275,24 @@ static void tell_numbers(const table_t *t, const ls_strings_t *want) {
 }
 
 /* Reads the header and chooses columns. What was opened is closed by close_table, also after a failure. */
-static ls_status_t open_table(table_t *t, const file_t *file, const ls_strings_t *want, bool trained,
-                              const ls_strings_t *except) {
+static ls_status_t open_table(table_t *t) {
+  const ls_csv_read_t *how = &t->how;
   ls_arena_init(&t->columns.arena, t->ctx);
+  t->columns.dates = how->parts;
   t->faults.arena = &t->columns.arena;
   t->least = INFINITY;
   t->greatest = -INFINITY;
-  ls_status_t status =
-      ls_csv_scan_begin(t->ctx, file->name, file->text, file->size, file->delimiter, &t->scan);
+  ls_status_t status = ls_csv_scan_begin(t->ctx, how->name, how->text, how->size, how->delimiter, &t->scan);
   if (status == LS_OK) status = ls_csv_columns_read(&t->scan, &t->columns);
-  t->scan.line += t->passed;
-  if (status == LS_OK) status = ls_csv_columns_choose(&t->scan, &t->columns, want, trained, except);
+  t->scan.line += how->passed;
+  if (status == LS_OK)
+    status = ls_csv_columns_choose(&t->scan, &t->columns, how->want, how->trained, how->except);
   if (status != LS_OK) return status;
   if (ls_csv_scan_done(&t->scan))
     return ls_fail(t->ctx, LS_ERR_DATA, "%s: there are no rows below the header", t->scan.name);
-  if (!want || want->count == 0) status = ls_csv_columns_by_value(&t->scan, &t->columns);
-  if (status == LS_OK && t->ordered) status = ls_csv_columns_dates(&t->scan, &t->columns);
-  return status == LS_OK && t->labels ? look_at_labels(t) : status;
+  if (!how->want || how->want->count == 0) status = ls_csv_columns_by_value(&t->scan, &t->columns);
+  if (status == LS_OK && how->ordered) status = ls_csv_columns_dates(&t->scan, &t->columns);
+  return status == LS_OK && how->labels ? look_at_labels(t) : status;
 }
 
 /* The values as a matrix; they are taken or freed. */
@@ -311,7 +301,8 @@ static ls_status_t take_table(table_t *t, ls_matrix_t *out) {
                       .cols = t->columns.chosen,
                       .named = t->columns.chosen,
                       .row = LS_SHAPE(LS_F64, t->columns.chosen)};
-  ls_status_t status = t->labels && t->labels->text ? ls_labels_close(t->labels, t->values, t->rows) : LS_OK;
+  ls_status_t status =
+      t->how.labels && t->how.labels->text ? ls_labels_close(t->how.labels, t->values, t->rows) : LS_OK;
   if (status == LS_OK) status = ls_csv_columns_names(t->ctx, &t->columns, &made.names);
   if (status != LS_OK) return status;
   status = ls_matrix_take(t->ctx, t->values, &made);
@@ -325,67 +316,46 @@ static void close_table(table_t *t) {
   ls_csv_columns_release(&t->columns);
 }
 
-static ls_status_t read_text(table_t *start, const file_t *file, const ls_strings_t *want, bool trained,
-                             const ls_strings_t *except, bool *ordered, ls_matrix_t *out) {
-  table_t t = *start;
-  ls_status_t status = open_table(&t, file, want, trained, except);
+ls_status_t ls_read_csv(ls_ctx_t *ctx, const ls_csv_read_t *read, ls_matrix_t *out) {
+  table_t t = {.ctx = ctx, .how = *read};
+  ls_status_t status = open_table(&t);
   if (status == LS_OK) status = read_rows(&t);
   const ls_status_t faults = tell(&t);
   if (status == LS_OK) status = faults;
-  if (status == LS_OK && ordered) *ordered = ls_csv_columns_ascend(&t.scan, &t.columns) && *ordered;
+  if (status == LS_OK && read->ordered)
+    *read->ordered = ls_csv_columns_ascend(&t.scan, &t.columns) && *read->ordered;
   if (status == LS_OK) status = take_table(&t, out);
   close_table(&t);
   return status;
 }
 
-ls_status_t ls_read_csv(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                        const ls_strings_t *want, bool trained, const ls_strings_t *except,
-                        ls_matrix_t *out) {
-  table_t t = {.ctx = ctx, .targets = want && want->count > 0};
-  return read_text(&t, &(file_t){name, text, size, delimiter}, want, trained, except, NULL, out);
-}
-
-ls_status_t ls_read_csv_after(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                              const ls_strings_t *want, bool trained, bool gaps, bool *ordered,
-                              int64_t passed, ls_matrix_t *out) {
-  table_t t = {.ctx = ctx, .passed = passed, .gaps = gaps, .ordered = *ordered};
-  return read_text(&t, &(file_t){name, text, size, delimiter}, want, trained, NULL, ordered, out);
-}
-
-static table_t features_table(ls_ctx_t *ctx, const ls_data_config_t *config) {
-  return (table_t){.ctx = ctx,
-                   .gaps = config->missing != LS_MISSING_ERROR,
-                   .fills = !config->columns_trained,
-                   .columns.dates = config->dates == LS_DATES_PARTS};
-}
-
-ls_status_t ls_read_csv_features(ls_ctx_t *ctx, const char *name, const char *text, size_t size,
-                                 char delimiter, const ls_data_config_t *config, const ls_strings_t *except,
-                                 ls_matrix_t *out) {
-  table_t t = features_table(ctx, config);
-  return read_text(&t, &(file_t){name, text, size, delimiter}, &config->columns, config->columns_trained,
-                   except, NULL, out);
-}
-
-ls_status_t ls_read_csv_labels(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
-                               const ls_strings_t *want, ls_labels_t *labels, ls_matrix_t *out) {
-  table_t t = {.ctx = ctx, .labels = labels, .targets = true};
-  return read_text(&t, &(file_t){name, text, size, delimiter}, want, false, NULL, NULL, out);
+ls_csv_read_t ls_csv_features(const ls_data_config_t *config, const ls_strings_t *except) {
+  return (ls_csv_read_t){.want = &config->columns,
+                         .except = except,
+                         .trained = config->columns_trained,
+                         .gaps = config->missing != LS_MISSING_ERROR,
+                         .fills = !config->columns_trained,
+                         .parts = config->dates == LS_DATES_PARTS};
 }
 
 /* The faults of both sides are reported before any of them ends the reading. */
 ls_status_t ls_read_csv_pair(ls_ctx_t *ctx, const char *name, const char *text, size_t size, char delimiter,
                              const ls_data_config_t *config, ls_labels_t *labels, ls_matrix_t *features,
                              ls_matrix_t *targets) {
-  const file_t file = {name, text, size, delimiter};
-  table_t y = {.ctx = ctx, .labels = labels->most > 0 ? labels : NULL, .targets = true},
-          x = features_table(ctx, config);
-  x.ordered = config->window > 0;
-  ls_status_t status = open_table(&y, &file, &config->target, false, NULL);
+  bool ordered = true;
+  table_t y = {.ctx = ctx, .how = {name, text, size, delimiter, &config->target, .targets = true}},
+          x = {.ctx = ctx, .how = ls_csv_features(config, NULL)};
+  y.how.labels = labels->most > 0 ? labels : NULL;
+  x.how.name = name;
+  x.how.text = text;
+  x.how.size = size;
+  x.how.delimiter = delimiter;
+  x.how.ordered = config->window > 0 ? &ordered : NULL;
+  ls_status_t status = open_table(&y);
   /* A window's own targets are known by the time of a later one. */
   const bool known = config->window > 0 && config->horizon > 0 && !labels->text;
-  if (status == LS_OK)
-    status = open_table(&x, &file, &config->columns, config->columns_trained, known ? NULL : &config->target);
+  x.how.except = known ? NULL : &config->target;
+  if (status == LS_OK) status = open_table(&x);
   if (status == LS_OK) status = read_rows(&y);
   x.rows_known = true;
   if (status == LS_OK) status = read_rows(&x);
