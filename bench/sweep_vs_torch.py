@@ -8,6 +8,7 @@ last and channels first; the fastest counts. A cell is named by its number, so -
 Needs torch and a GPU.
   bench/sweep_vs_torch.py --program build/cuda/bin/lockstep --seed 1 --cells 200 [--families recurrent,dense]
   bench/sweep_vs_torch.py --program build/cuda/bin/lockstep --recurrent 300,512,1024   the grid of widths of recurrent layers
+  bench/sweep_vs_torch.py --program NEW --before OLD ...   OLD in the same cells: its ratio stands before the shape
 A ratio above 1: lockstep is faster.
 """
 import argparse
@@ -167,19 +168,26 @@ def compare(args, name, shape, text, make, batch, precision):
             except Exception as failure:  # the other forms still count
                 errors.append(str(failure).splitlines()[0][:80])
     best = min(theirs.values()) if theirs else math.nan
-    try:
-        steps = max(8, min(200, int(args.seconds * 1e6 / best))) if theirs else 20
-        ours = lockstep_us(args.program, text, batch, precision, steps, args.limit)
-    except (RuntimeError, subprocess.TimeoutExpired) as failure:
-        ours = math.nan
-        errors.append(str(failure)[:160])
-    ratio = best / ours
-    print(f"{name:>12} {batch:5} {precision:5} {ours:10.1f} {best:10.1f} {ratio:6.2f}  {json.dumps(shape)}"
+    steps, ours = max(8, min(200, int(args.seconds * 1e6 / best))) if theirs else 20, []
+    for program in filter(None, (args.program, args.before)):
+        try:
+            ours.append(lockstep_us(program, text, batch, precision, steps, args.limit))
+        except (RuntimeError, subprocess.TimeoutExpired) as failure:
+            ours.append(math.nan)
+            errors.append(str(failure)[:160])
+    ratios = [best / us for us in ours]
+    before = f"{ratios[1]:6.2f}" if args.before else ""
+    print(f"{name:>12} {batch:5} {precision:5} {ours[0]:10.1f} {best:10.1f} {ratios[0]:6.2f}{before}  {json.dumps(shape)}"
           f"  ({time.perf_counter() - begin:.0f} s) {'; '.join(errors)}", flush=True)
-    return ratio
+    return ratios
 
 
-def summary(name, ratios):
+def summary(name, pairs):
+    for which, ratios in zip((name, f"{name}, before"), zip(*pairs)):
+        describe(which, ratios)
+
+
+def describe(name, ratios):
     known = sorted(r for r in ratios if not math.isnan(r))
     if known:
         mean = math.exp(statistics.fmean(math.log(r) for r in known))
@@ -190,10 +198,12 @@ def summary(name, ratios):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", required=True)
+    parser.add_argument("--before", help="another program, in the same cells")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no further cell begins")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cells", type=int, default=40)
     parser.add_argument("--families", default=",".join(FAMILIES))
-    parser.add_argument("--only", type=int, help="the cell of this number alone")
+    parser.add_argument("--only", help="the cells of these numbers alone: 3,17")
     parser.add_argument("--recurrent", help="instead: two layers of these widths, fp32 at 32 and bf16 at 64")
     parser.add_argument("--compiled", action="store_true", help="PyTorch compiled, too (most of the time goes there)")
     parser.add_argument("--seconds", type=float, default=0.3, help="for each form")
@@ -209,13 +219,16 @@ def main():
                     ratios.append(compare(args, f"{kind} {units}", {}, text, make, batch, precision))
         summary("recurrent", ratios)
         return
-    names, found = args.families.split(","), {}
+    names, found, until = args.families.split(","), {}, time.perf_counter() + args.budget
+    only = args.only and set(map(int, args.only.split(",")))
     for cell in range(args.cells):
+        if time.perf_counter() > until:
+            break
         draw = random.Random(f"{args.seed} {cell}")
         family = names[cell % len(names)]
         shape, (text, make), batch = FAMILIES[family](draw)
         precision = draw.choice(PRECISIONS)
-        if args.only is None or args.only == cell:
+        if not only or cell in only:
             found.setdefault(family, []).append(compare(args, f"{cell} {family[:8]}", shape, text, make, batch, precision))
     for family, ratios in found.items():
         summary(family, ratios)

@@ -51,7 +51,7 @@ class Runner:
 
     def __call__(self, op, i, f, inputs, shapes):
         """Runs an op on tensors; shapes: (dtype, dims) of each output. Returns outputs and microseconds."""
-        command = [self.args.run_op, self.args.backend, "fp32", op, ",".join(map(str, i)) or "-",
+        command = [self.args.run_op, self.args.backend, self.args.precision, op, ",".join(map(str, i)) or "-",
                    ",".join(map(str, f)) or "-"]
         for k, x in enumerate(inputs):
             path, x = os.path.join(self.folder, f"in{k}"), x.detach().cpu().contiguous()
@@ -103,6 +103,9 @@ def convolution(run, table, device, dtype):
                                                      ("3x3 stride 2, 64 to 128 at 57", 3, 57, 64, 128, 3, 2, 1, 1),
                                                      ("1x1, 64 to 256 at 28", 8, 28, 64, 256, 1, 1, 0, 1),
                                                      ("7x7 stride 2, 3 to 64 at 112", 4, 112, 3, 64, 7, 2, 3, 1),
+                                                     ("5x5, 1 to 284 at 28", 4, 28, 1, 284, 5, 1, 2, 1),
+                                                     ("3x3 stride 2, 37 to 53 at 29", 5, 29, 37, 53, 3, 2, 1, 1),
+                                                     ("5x5 in 4 groups, 40 to 24 at 14", 9, 14, 40, 24, 5, 1, 2, 4),
                                                      ("depthwise 5x5, 96 at 14", 8, 14, 96, 96, 5, 1, 2, 96)):
         out = (h + 2 * pad - k) // stride + 1
         x, w = rounded((n, h, h, c), dtype, device), rounded((o, k, k, c // groups), dtype, device, (k * k * c // groups) ** -0.5)
@@ -126,7 +129,10 @@ def attention(run, table, device, dtype):
     step = torch.zeros(64, dtype=torch.uint8)
     for case, n, t, heads, size, causal in (("gpt2, 4", 4, 1024, 12, 64, True), ("gpt-char, 64", 64, 256, 6, 64, True),
                                             ("bert-base, 32", 32, 128, 12, 64, False), ("encoder, 256", 256, 64, 6, 32, False),
-                                            ("odd", 3, 197, 3, 80, True), ("heads of 128", 2, 512, 8, 128, True)):
+                                            ("odd", 3, 197, 3, 80, True), ("heads of 128", 2, 512, 8, 128, True),
+                                            ("heads of 36", 3, 250, 4, 36, True), ("heads of 160", 2, 300, 3, 160, True),
+                                            ("heads of 256", 2, 512, 2, 256, False), ("heads of 320", 1, 130, 2, 320, True),
+                                            ("heads of 37", 2, 70, 3, 37, False)):
         d, low = heads * size, DTYPES[dtype]
         qkv, dy = rounded((n, t, 3 * d), dtype, device), rounded((n, t, d), dtype, device)
 
@@ -195,12 +201,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run-op", required=True, help="the program bench_run_op")
     parser.add_argument("--backend", default="cuda")
+    parser.add_argument("--precision", choices=("fp32", "tf32"), default="fp32", help="of f32 products")
     parser.add_argument("--only", default="conv,attention,lstm,gru")
     parser.add_argument("--dtypes", default="f32,bf16,f16")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
+    LIMIT["f32"] = {"fp32": LIMIT["f32"], "tf32": 2e-3}[args.precision]
     table = Table()
     families = {"conv": convolution, "attention": attention, "lstm": lambda *a: recurrent(*a, gru=False),
                 "gru": lambda *a: recurrent(*a, gru=True)}

@@ -22,7 +22,8 @@ typedef struct {
   const ls_place_t
       *replaced; /* no option: of the one in the file that --set replaced by the other; NULL: none */
   int64_t seed;
-  int precision;      /* ls_math_t */
+  int precision; /* ls_math_t */
+  bool strict_sums;
   int64_t accumulate; /* at most LS_ACCUMULATE_MAX */
   bool smaller;       /* no option: for safety, accumulate is twice what was configured */
   double clip_norm;

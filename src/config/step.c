@@ -44,6 +44,7 @@ ls_step_options_t ls_config_step(const ls_config_t *config) {
                              .clip_norm = config->train.clip_norm,
                              .masks = config->prune.sparsity > 0,
                              .math = (ls_math_t)config->train.precision,
+                             .strict_sums = config->train.strict_sums,
                              .fuse = parallel->fuse,
                              .strategy = ls_strategy_find(parallel->strategy),
                              .options = ls_config_strategy(config, NULL),

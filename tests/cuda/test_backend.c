@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -275,6 +277,65 @@ static void products_of_many_shapes(void **state) {
   free_device(y);
 }
 
+/* A product on a device of its own, whose result is 23 everywhere. */
+static void multiply_anew(void) {
+  static const ls_attrs_t attrs;
+  enum { ROWS = 40, IN = 3, OUT = 100 };
+  ls_device_t *other;
+  ls_stream_t *stream;
+  float *x = device_floats(ROWS * IN), *w = device_floats(OUT * IN), *bias = device_floats(OUT),
+        *y = device_floats(ROWS * OUT);
+  fill(a, x, ROWS * IN, 2);
+  fill(a, w, OUT * IN, 3);
+  fill(a, bias, OUT, 5);
+  assert_int_equal(backend->stream->sync(a, 0), LS_OK);
+  assert_int_equal(backend->device->open(ctx, &(ls_device_options_t){.threads = 1}, &other), LS_OK);
+  assert_int_equal(backend->stream->create(other, LS_STREAM_INLINE, &stream), LS_OK);
+  ls_tensor_t in[] = {
+      {x, LS_SHAPE(LS_F32, ROWS, IN)}, {w, LS_SHAPE(LS_F32, OUT, IN)}, {bias, LS_SHAPE(LS_F32, OUT)}};
+  ls_tensor_t out = {y, LS_SHAPE(LS_F32, ROWS, OUT)};
+  ls_kernel_args_t args = {.attrs = &attrs, .in = in, .in_count = 3, .out = &out, .out_count = 1};
+  assert_int_equal(backend->stream->launch(stream, backend->device->kernel(other, "linear"), &args), LS_OK);
+  assert_int_equal(backend->stream->sync(stream, 0), LS_OK);
+  assert_all(y, ROWS * OUT, 23);
+  backend->stream->destroy(stream);
+  backend->device->close(other);
+  free_device(x), free_device(w), free_device(bias), free_device(y);
+}
+
+static int lines_of(const char *path) {
+  FILE *file = fopen(path, "r");
+  int lines = 0;
+  for (int c; file && (c = fgetc(file)) != EOF;)
+    lines += c == '\n';
+  if (file) fclose(file);
+  return lines;
+}
+
+/* One device measures and writes the file, the next reads it; a name that nobody has is as good as none. */
+static void the_way_of_a_product_is_kept(void **state) {
+  (void)state;
+  char path[] = "/tmp/ls_ways_XXXXXX", line[1024];
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  setenv("LOCKSTEP_CUDA_WAYS", path, 1);
+  multiply_anew();
+  assert_int_equal(lines_of(path), 1);
+  multiply_anew();
+  assert_int_equal(lines_of(path), 1);
+  ssize_t size = pread(file, line, sizeof line - 1, 0);
+  assert_true(size > 0);
+  line[size] = 0;
+  char *key_end = strchr(strchr(line, '\t') + 1, '\t');
+  assert_int_equal(ftruncate(file, 0), 0);
+  assert_true(dprintf(file, "%.*s\tnobody\t1.00\n", (int)(key_end - line), line) > 0);
+  multiply_anew();
+  assert_int_equal(lines_of(path), 1);
+  unsetenv("LOCKSTEP_CUDA_WAYS");
+  close(file);
+  unlink(path);
+}
+
 /* Products whose parts stand in the workspace, and sums that count their blocks in the scratch, on two streams at once, as
  * a step with a side lane captures them. Whole numbers, so that every sum is exact. */
 static void two_streams_compute_at_once(void **state) {
@@ -434,6 +495,7 @@ int main(void) {
       cmocka_unit_test(a_wait_ends_at_its_deadline),
       cmocka_unit_test(a_captured_step_runs_again_and_again),
       cmocka_unit_test(products_of_many_shapes),
+      cmocka_unit_test(the_way_of_a_product_is_kept),
       cmocka_unit_test(two_streams_compute_at_once),
       cmocka_unit_test(nccl_with_one_rank),
       cmocka_unit_test(every_allocation_may_fail),

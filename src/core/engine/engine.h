@@ -49,6 +49,7 @@ typedef struct {
   double clip_norm;
   bool masks; /* parameters are pruned */
   ls_math_t math;
+  bool strict_sums; /* see ls_device_options_t */
   bool fuse;
   const ls_strategy_t *strategy;
   ls_strategy_options_t options; /* as far as the backend has them (ls_strategy_settle) */

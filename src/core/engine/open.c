@@ -58,6 +58,7 @@ ls_status_t ls_engine_open(ls_ctx_t *ctx, const ls_engine_options_t *options, ls
   ls_device_options_t device = {.index = comm->local_rank,
                                 .threads = e->threads,
                                 .reproducible = step->options.reproducible,
+                                .strict_sums = step->strict_sums,
                                 .math = step->math};
   status = e->backend->device->open(ctx, &device, &e->device);
   if (status == LS_OK) status = e->backend->stream->create(e->device, LS_STREAM_INLINE, &e->stream);

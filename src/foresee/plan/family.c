@@ -25,10 +25,10 @@ ls_status_t ls_cost_family(ls_ctx_t *ctx, const ls_config_t *config, const ls_ba
   ls_step_t step;
   ls_status_t status = ls_step_lower(ctx, &spec, &step);
   if (status != LS_OK) return status;
-  snprintf(family, LS_FAMILY_BYTES, "step %s t%lld of %lld%s %016llx",
-           ls_backend_key(backend, (ls_math_t)one.train.precision, name), (long long)parallel->threads,
-           (long long)parallel->ranks, parallel->bind ? "" : " free",
-           (unsigned long long)ls_program_hash(&step.program));
+  snprintf(family, LS_FAMILY_BYTES, "step %s%s t%lld of %lld%s %016llx",
+           ls_backend_key(backend, (ls_math_t)one.train.precision, name),
+           one.train.strict_sums ? " strict" : "", (long long)parallel->threads, (long long)parallel->ranks,
+           parallel->bind ? "" : " free", (unsigned long long)ls_program_hash(&step.program));
   ls_step_release(&step);
   return LS_OK;
 }

@@ -409,46 +409,53 @@ typedef int (*version_fn)(ls_stream_t *stream, args_t args);
 #define VERSION(type, e, d, t)                                                                               \
   { type, d, attention_as<tile_of<d, t>, e>, attention_dx_as<tile_of<d, t>, e> }
 static const struct {
-  ls_dtype_t dtype; // LS_DTYPE_COUNT: any
+  ls_dtype_t dtype;
   int64_t size;
   version_fn forward, dx;
-} versions[] = {{LS_DTYPE_COUNT, 128, attention_tensor, attention_tensor_dx},
-                VERSION(LS_F32, float, 16, 64),
-                VERSION(LS_F32, float, 32, 64),
-                VERSION(LS_F32, float, 64, 64),
-                VERSION(LS_F32, float, 64, 32),
-                VERSION(LS_F32, float, 128, 64),
-                VERSION(LS_F32, float, 128, 32),
-                VERSION(LS_F32, float, 256, 32),
-                VERSION(LS_BF16, bf16_t, 64, 32),
-                VERSION(LS_BF16, bf16_t, 256, 32),
-                VERSION(LS_F16, f16_t, 64, 32),
-                VERSION(LS_F16, f16_t, 256, 32)};
+} versions[] = {
+    VERSION(LS_F32, float, 16, 64),  VERSION(LS_F32, float, 32, 64),   VERSION(LS_F32, float, 64, 64),
+    VERSION(LS_F32, float, 64, 32),  VERSION(LS_F32, float, 128, 64),  VERSION(LS_F32, float, 128, 32),
+    VERSION(LS_F32, float, 256, 32), VERSION(LS_BF16, bf16_t, 64, 32), VERSION(LS_BF16, bf16_t, 256, 32),
+    VERSION(LS_F16, f16_t, 64, 32),  VERSION(LS_F16, f16_t, 256, 32)};
 
-static ls_status_t run(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv, version_fn (*of)(int),
-                       const char *op) {
+static int serve(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv, bool dx) {
   int64_t size = qkv.shape.dim[2] / (3 * args->attrs->i[0]);
   int error = cudaErrorNotSupported;
-  for (int i = 0; i < (int)(sizeof versions / sizeof *versions); i++) {
-    if (size > versions[i].size) continue;
-    if (versions[i].dtype != LS_DTYPE_COUNT && versions[i].dtype != qkv.shape.dtype) continue;
-    error = of(i)(stream, args);
+  for (const auto &v : versions) {
+    if (size > v.size || v.dtype != qkv.shape.dtype) continue;
+    error = (dx ? v.dx : v.forward)(stream, args);
     if (error != cudaErrorInvalidValue && error != cudaErrorNotSupported) break;
     (void)cudaGetLastError(); // a version that does not fit is no error
     error = cudaErrorNotSupported;
   }
-  return ls_kernel_status(stream, error,
-                          error == cudaErrorNotSupported ? "attention with heads of this size" : op);
+  return error;
+}
+static int by_tiles(ls_stream_t *stream, args_t args, int) {
+  return serve(stream, args, args->in[0], false);
+}
+static int by_tiles_dx(ls_stream_t *stream, args_t args, int) {
+  return serve(stream, args, args->in[1], true);
 }
 
+// The first that can is the fixed rule's.
 static ls_status_t attention(ls_stream_t *stream, args_t args) {
-  return run(
-      stream, args, args->in[0], [](int i) { return versions[i].forward; }, "attention");
+  static const ls_way_t ways[] = {{"tensor", attention_low, 0, false},
+                                  {"tensor, another plan", attention_low, 1, false},
+                                  {"tf32", attention_tf32, 0, false},
+                                  {"tf32, another plan", attention_tf32, 1, false},
+                                  {"tiles", by_tiles, 0, false},
+                                  {"split", attention_split, 0, true},
+                                  {"split, another plan", attention_split, 1, true},
+                                  {"any", attention_any, 0, false}};
+  return ls_kernel_best(stream, args, "attention", ways, (int)(sizeof ways / sizeof *ways));
 }
 
 static ls_status_t attention_dx(ls_stream_t *stream, args_t args) {
-  return run(
-      stream, args, args->in[1], [](int i) { return versions[i].dx; }, "attention_dx");
+  static const ls_way_t ways[] = {
+      {"tensor", attention_low_dx, 0, false}, {"tensor, another plan", attention_low_dx, 1, false},
+      {"tf32", attention_tf32_dx, 0, false},  {"tiles", by_tiles_dx, 0, false},
+      {"split", attention_split_dx, 0, true}, {"any", attention_any_dx, 0, false}};
+  return ls_kernel_best(stream, args, "attention_dx", ways, (int)(sizeof ways / sizeof *ways));
 }
 
 const ls_kernel_row_t ls_cuda_attention_rows[] = {

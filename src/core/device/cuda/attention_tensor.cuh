@@ -6,7 +6,6 @@
 
 #include "device/cuda/attention.cuh"
 
-constexpr int SEGMENT = 8; // numbers of 16 bytes
 constexpr int STRIP = 16;
 
 // D: the head's size at most; OF: warps of a block; STRIPS: of a warp; N: columns of a tile; BLOCKS: at once on a
@@ -14,19 +13,37 @@ constexpr int STRIP = 16;
 template <class E_, int D_, int OF_, int STRIPS_, int N_, int BLOCKS_ = 1> struct plan_of {
   typedef E_ E;
   static constexpr int D = D_, STRIPS = STRIPS_, N = N_, THREADS = OF_ * WARP, BLOCKS = BLOCKS_;
-  static constexpr int ROWS = OF_ * STRIPS * STRIP, DEPTHS = D / 16, SEGMENTS = D / SEGMENT;
+  static constexpr int SEGMENT = 16 / sizeof(E); // numbers of 16 bytes
+  static constexpr int ROWS = OF_ * STRIPS * STRIP, SEGMENTS = D / SEGMENT, DEPTHS = SEGMENTS / 2;
   static constexpr int OWN = ROWS * SEGMENTS, TILE = N * SEGMENTS; // segments of the block's rows, of a tile
 };
 
 // A tile is rows of SEGMENTS segments. Eight rows of one column of segments lie in different banks.
 template <class K> __device__ static int place(int row, int segment) {
-  return row * K::SEGMENTS + (K::SEGMENTS == 4 ? segment ^ (row >> 1 & 3) : segment ^ (row & 7));
+  constexpr int OFF = K::SEGMENTS % 8; // by how many banks of segments a row is off the one before
+  return row * K::SEGMENTS + (segment ^ (OFF == 0 ? row & 7 : OFF == 4 ? row >> 1 & 3 : row >> 2 & 1));
 }
 
 // `rows` rows from `first` on, `stride` apart; zeros beyond t and beyond the head's size.
 template <class K, int rows>
 __device__ static void fetch(uint4 *to, const typename K::E *x, int64_t stride, int first,
                              const attention_shape &s) {
+  constexpr int SEGMENT = K::SEGMENT;
+  if (s.piece < 16) {
+    for (int e = threadIdx.x; e < rows * K::D / 2; e += K::THREADS) { // pairs of numbers
+      int row = e / (K::D / 2), d = e % (K::D / 2) * 2;
+      bool real = first + row < s.t;
+      const typename K::E *from = x + (first + row) * stride + d;
+      typename K::E *at = (typename K::E *)(to + place<K>(row, d / SEGMENT)) + d % SEGMENT;
+      if (sizeof(typename K::E) == 4 || s.piece == 2) {
+        at[0] = real && d < s.size ? from[0] : typename K::E();
+        at[1] = real && d + 1 < s.size ? from[1] : typename K::E();
+      } else {
+        *(uint32_t *)at = real && d < s.size ? *(const uint32_t *)from : 0;
+      }
+    }
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < rows * K::SEGMENTS; i += K::THREADS) {
     int e = i + (int)threadIdx.x, row = e / K::SEGMENTS, segment = e % K::SEGMENTS;
@@ -55,18 +72,32 @@ template <class K> __device__ static void right(uint32_t *to, const uint4 *tile,
   int lane = threadIdx.x % WARP;
   load_fragments(to, tile + place<K>(row + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 }
-// Right factors of two products, whose columns are 16 numbers of each row.
+// Right factors of two products, whose columns are 16 numbers of each row. Of f32 a lane has rows 2 (l % 4) and one more
+// instead of l % 4 and l % 4 + 4, as it has columns of the left factor (add_weighted): sums over rows are the same.
 template <class K> __device__ static void right_transposed(uint32_t *to, const uint4 *tile, int row, int k) {
   int lane = threadIdx.x % WARP;
-  load_fragments_transposed(to, tile + place<K>(row + lane % 16, 2 * k + lane / 16));
+  if constexpr (sizeof(typename K::E) == 2) {
+    load_fragments_transposed(to, tile + place<K>(row + lane % 16, 2 * k + lane / 16));
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      int d = k * 16 + i / 2 * 8 + lane / 4;
+      to[i] = ((const uint32_t *)(tile + place<K>(row + lane % 4 * 2 + i % 2, d / 4)))[d % 4];
+    }
+  }
 }
 
 // A strip's product with a tile's columns, and with numbers of its rows.
 template <class K> using wide_t = float[K::STRIPS][K::N / 8][4];
 template <class K> using deep_t = float[K::STRIPS][K::D / 8][4];
 
+// Steps of k after which sums of split factors start anew: tensor cores cut what they add to a sum instead of rounding it.
+template <class E> constexpr int ANEW = PRODUCTS<E> == 1 ? INT32_MAX : 4;
+
 // sum = rows of the strips times the tile's rows.
 template <class K, class F> __device__ static void products(wide_t<K> &sum, const uint4 *tile, F rows) {
+  typedef typename K::E E;
+  wide_t<K> part = {};
 #pragma unroll
   for (int m = 0; m < K::STRIPS; m++)
 #pragma unroll
@@ -76,47 +107,114 @@ template <class K, class F> __device__ static void products(wide_t<K> &sum, cons
         sum[m][n][e] = 0;
 #pragma unroll
   for (int k = 0; k < K::DEPTHS; k++) {
-    uint32_t a[K::STRIPS][4];
+    auto &to = K::DEPTHS > ANEW<E> ? part : sum;
+    factor<E, 4> a[K::STRIPS];
 #pragma unroll
-    for (int m = 0; m < K::STRIPS; m++)
-      rows(a[m], m, k);
+    for (int m = 0; m < K::STRIPS; m++) {
+      uint32_t raw[4];
+      rows(raw, m, k);
+      a[m].set(raw);
+    }
 #pragma unroll
     for (int n = 0; n < K::N / 16; n++) {
-      uint32_t b[4];
-      right<K>(b, tile, n * 16, k);
+      uint32_t raw[4];
+      factor<E, 4> b;
+      right<K>(raw, tile, n * 16, k);
+      b.set(raw);
 #pragma unroll
-      for (int m = 0; m < K::STRIPS; m++) {
-        multiply(sum[m][2 * n], a[m], b, typename K::E());
-        multiply(sum[m][2 * n + 1], a[m], b + 2, typename K::E());
-      }
+      for (int which = 0; which < PRODUCTS<E>; which++)
+#pragma unroll
+        for (int m = 0; m < K::STRIPS; m++) {
+          multiply(to[m][2 * n], a[m], b, 0, which);
+          multiply(to[m][2 * n + 1], a[m], b, 2, which);
+        }
     }
+    if (K::DEPTHS > ANEW<E> && (k % ANEW<E> == ANEW<E> - 1 || k == K::DEPTHS - 1))
+#pragma unroll
+      for (int m = 0; m < K::STRIPS; m++)
+#pragma unroll
+        for (int n = 0; n < K::N / 8; n++)
+#pragma unroll
+          for (int e = 0; e < 4; e++) {
+            sum[m][n][e] += part[m][n][e];
+            part[m][n][e] = 0;
+          }
   }
+}
+
+// The left factor of a product over 16 columns of weights, in two steps of 8 where numbers are f32.
+template <class E> __device__ static void left_of(factor<E, 4> &a, const float (*w)[4], E as) {
+  uint32_t raw[4];
+  if constexpr (sizeof(E) == 2) {
+    raw[0] = pack(w[0][0], w[0][1], as);
+    raw[1] = pack(w[0][2], w[0][3], as);
+    raw[2] = pack(w[1][0], w[1][1], as);
+    raw[3] = pack(w[1][2], w[1][3], as);
+  } else {
+    raw[0] = __float_as_uint(w[0][0]);
+    raw[1] = __float_as_uint(w[0][2]);
+    raw[2] = __float_as_uint(w[0][1]);
+    raw[3] = __float_as_uint(w[0][3]);
+  }
+  a.set(raw);
 }
 
 // sum += weights times the tile's rows.
 template <class K>
 __device__ static void add_weighted(deep_t<K> &sum, const wide_t<K> &weights, const uint4 *tile) {
-  typename K::E as = {};
+  typedef typename K::E E;
+  constexpr int DEPTH = 32 / sizeof(E), STEPS = K::N / DEPTH; // columns of a step
+  auto columns = [&](factor<E, 4> &b, int k, int d) {
+    uint32_t raw[4];
+    right_transposed<K>(raw, tile, k * DEPTH, d);
+    b.set(raw);
+  };
+  factor<E, 4> b;
+  if constexpr (PRODUCTS<E> == 1) {
 #pragma unroll
-  for (int k = 0; k < K::N / 16; k++) {
-    uint32_t a[K::STRIPS][4];
+    for (int k = 0; k < STEPS; k++) {
+      factor<E, 4> a[K::STRIPS];
 #pragma unroll
-    for (int m = 0; m < K::STRIPS; m++) {
-      const float *w = weights[m][2 * k], *v = weights[m][2 * k + 1];
-      a[m][0] = pack(w[0], w[1], as);
-      a[m][1] = pack(w[2], w[3], as);
-      a[m][2] = pack(v[0], v[1], as);
-      a[m][3] = pack(v[2], v[3], as);
+      for (int m = 0; m < K::STRIPS; m++)
+        left_of(a[m], &weights[m][k * DEPTH / 8], E());
+#pragma unroll
+      for (int d = 0; d < K::D / 16; d++) {
+        columns(b, k, d);
+#pragma unroll
+        for (int m = 0; m < K::STRIPS; m++) {
+          multiply(sum[m][2 * d], a[m], b, 0, 0);
+          multiply(sum[m][2 * d + 1], a[m], b, 2, 0);
+        }
+      }
     }
+  } else { // a tile has sums of its own, as in products
+    factor<E, 4> a[STEPS][K::STRIPS];
+#pragma unroll
+    for (int k = 0; k < STEPS; k++)
+#pragma unroll
+      for (int m = 0; m < K::STRIPS; m++)
+        left_of(a[k][m], &weights[m][k * DEPTH / 8], E());
 #pragma unroll
     for (int d = 0; d < K::D / 16; d++) {
-      uint32_t b[4];
-      right_transposed<K>(b, tile, k * 16, d);
+      float part[K::STRIPS][2][4] = {};
 #pragma unroll
-      for (int m = 0; m < K::STRIPS; m++) {
-        multiply(sum[m][2 * d], a[m], b, as);
-        multiply(sum[m][2 * d + 1], a[m], b + 2, as);
+      for (int k = 0; k < STEPS; k++) {
+        columns(b, k, d);
+#pragma unroll
+        for (int which = 0; which < PRODUCTS<E>; which++)
+#pragma unroll
+          for (int m = 0; m < K::STRIPS; m++) {
+            multiply(part[m][0], a[k][m], b, 0, which);
+            multiply(part[m][1], a[k][m], b, 2, which);
+          }
       }
+#pragma unroll
+      for (int m = 0; m < K::STRIPS; m++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+          sum[m][2 * d][e] += part[m][0][e];
+          sum[m][2 * d + 1][e] += part[m][1][e];
+        }
     }
   }
 }
@@ -205,10 +303,18 @@ __device__ static void store(typename K::E *y, int64_t stride, int first, const 
       int row = first + m * STRIP + row_of(2 * half);
       float by = factor(m, half);
 #pragma unroll
-      for (int d = 0; d < K::D / 8; d++)
-        if (row < s.t && d * 8 < s.size)
-          *(uint32_t *)(y + row * stride + d * 8 + column_of(0)) =
-              pack(sum[m][d][2 * half] * by, sum[m][d][2 * half + 1] * by, typename K::E());
+      for (int d = 0; d < K::D / 8; d++) {
+        int column = d * 8 + column_of(0);
+        typename K::E *to = y + row * stride + column;
+        float v[2] = {sum[m][d][2 * half] * by, sum[m][d][2 * half + 1] * by};
+        if (row >= s.t || column >= s.size) continue;
+        if (s.piece >= 2 * (int)sizeof(typename K::E) && (sizeof(typename K::E) == 2 || s.piece == 16)) {
+          round_pair(to, v[0], v[1]);
+        } else {
+          to[0] = rounded<typename K::E>(v[0]);
+          if (column + 1 < s.size) to[1] = rounded<typename K::E>(v[1]);
+        }
+      }
     }
 }
 
@@ -236,16 +342,17 @@ template <class K> static dim3 grid_of(const attention_shape &s, int64_t samples
 struct version_t {
   ls_dtype_t dtype;
   int64_t size, t; // at most
+  int which;
   int (*run)(ls_stream_t *stream, args_t args);
 };
 
 // The first version that takes these heads; cudaErrorNotSupported if none does.
 template <int COUNT>
-static int serve(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv,
-                 const version_t (&versions)[COUNT]) {
+static int serve(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv, const version_t (&versions)[COUNT],
+                 int which) {
   int64_t size = qkv.shape.dim[2] / (3 * args->attrs->i[0]);
-  if (size % SEGMENT != 0) return cudaErrorNotSupported;
   for (const version_t &v : versions)
-    if (v.dtype == qkv.shape.dtype && size <= v.size && qkv.shape.dim[1] <= v.t) return v.run(stream, args);
+    if (v.dtype == qkv.shape.dtype && size <= v.size && qkv.shape.dim[1] <= v.t && which == v.which)
+      return v.run(stream, args);
   return cudaErrorNotSupported;
 }

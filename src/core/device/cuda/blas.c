@@ -159,6 +159,7 @@ ls_status_t ls_blas_product(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_
   int count;
   ls_status_t status = ls_blas_ways(ctx, blas, key, product, way, &count);
   if (status) return status;
-  product->algo = way[ls_blas_choose(key, way, count)].algo;
+  if (key->way > count) return LS_ERR_UNSUPPORTED;
+  product->algo = way[key->way ? key->way - 1 : ls_blas_choose(key, way, count)].algo;
   return LS_OK;
 }

@@ -19,7 +19,8 @@
   X(cublasLtMatrixLayoutInit_internal)                                                                       \
   X(cublasLtMatmulPreferenceInit_internal)                                                                   \
   X(cublasLtMatmulPreferenceSetAttribute)                                                                    \
-  X(cublasLtGetStatusString)
+  X(cublasLtGetStatusString)                                                                                 \
+  X(cublasLtGetVersion)
 
 typedef struct {
   void *library;
@@ -40,7 +41,9 @@ typedef struct {
   bool tf32;       /* f32 factors may be rounded to TF32 (10 bits of mantissa) */
   int align_bytes; /* that all pointers have, up to 256 */
   size_t workspace_bytes;
+  int way; /* of those that cuBLASLt offers, from 1 on; LS_BLAS_RULE: by ls_blas_choose */
 } ls_blas_key_t;
+enum { LS_BLAS_RULE = 0 };
 
 typedef struct {
   ls_blas_key_t key;
@@ -69,7 +72,7 @@ ls_status_t ls_blas_ways(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key
 /* Chooses one of the ways by a fixed rule over cuBLASLt's description of them, and by cuBLASLt's own order if
  * the rule does not decide. Nothing is timed: the noise of a trial would change bits between runs. */
 int ls_blas_choose(const ls_blas_key_t *key, const ls_blas_way_t *way, int count);
-/* The same key gives the same algorithm on the same GPU with the same library. */
+/* key->way beyond those that there are: LS_ERR_UNSUPPORTED, not reported. The same key gives the same algorithm on the same GPU with the same library. */
 ls_status_t ls_blas_product(ls_ctx_t *ctx, const ls_blas_t *blas, const ls_blas_key_t *key,
                             ls_blas_product_t *product);
 

@@ -1,7 +1,7 @@
 // Convolutions by our own kernels. Each pass is a matrix product of tiles, one operand of which is gathered from an
 // image while a tile is loaded; what differs between the passes is where an element of an operand is. A convolution of
 // one channel at a time is a sum over its window alone.
-#include "device/cuda/convolve.cuh"
+#include "device/cuda/product.cuh"
 
 struct spot {
   int n, y, x; // n < 0: none
@@ -249,10 +249,9 @@ __global__ void depthwise_dw_kernel(conv_shape s, const T *dy, const T *x, float
 
 // ---- the passes' launches ----
 
-// False where an index of rows or of a filter has more than 31 bits.
-static bool shape_of(args_t args, const ls_shape_t &x, const ls_shape_t &w, const ls_shape_t &y,
-                     conv_shape *s) {
-  const int64_t *i = args->attrs->i, most = INT32_MAX / 2;
+bool conv_shape_of(const ls_attrs_t *attrs, const ls_shape_t &x, const ls_shape_t &w, const ls_shape_t &y,
+                   conv_shape *s) {
+  const int64_t *i = attrs->i, most = INT32_MAX / 2;
   if (x.dim[0] * x.dim[1] * x.dim[2] > most || y.dim[0] * y.dim[1] * y.dim[2] > most ||
       ls_shape_inner(&w, 1) > most || w.dim[1] * w.dim[2] * w.dim[0] > most)
     return false;
@@ -278,10 +277,8 @@ static bool shape_of(args_t args, const ls_shape_t &x, const ls_shape_t &w, cons
 
 bool ls_kernel_conv_few(const ls_attrs_t *attrs, const ls_shape_t *x, const ls_shape_t *w,
                         const ls_shape_t *y) {
-  ls_kernel_args_t args = {};
-  args.attrs = attrs;
   conv_shape s;
-  return shape_of(&args, *x, *w, *y, &s) && few_channels(s, x->dtype);
+  return conv_shape_of(attrs, *x, *w, *y, &s) && few_channels(s, x->dtype);
 }
 
 // Every sh-th row and sw-th column of images of `vectors` x 16 bytes a position.
@@ -307,14 +304,10 @@ int ls_kernel_take_positions(ls_kernel_stream_t stream, const ls_tensor_t *x, co
   return launched();
 }
 
-static ls_status_t too_large(ls_stream_t *stream, const char *op) {
-  return ls_kernel_status(stream, cudaErrorInvalidValue, op);
-}
-
-ls_status_t ls_kernel_conv2d(ls_stream_t *stream, args_t args) {
+int ls_kernel_conv2d(ls_stream_t *stream, args_t args) {
   conv_shape s;
-  if (!shape_of(args, args->in[0].shape, args->in[1].shape, args->out[0].shape, &s))
-    return too_large(stream, "conv2d");
+  if (!conv_shape_of(args->attrs, args->in[0].shape, args->in[1].shape, args->out[0].shape, &s))
+    return cudaErrorNotSupported;
   cudaStream_t handle = ls_kernel_stream(stream);
   int rows = s.n * s.oh * s.ow, error = 0;
   bool done = false;
@@ -322,47 +315,47 @@ ls_status_t ls_kernel_conv2d(ls_stream_t *stream, args_t args) {
     error = depthwise_forward(handle, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
   else if ((done = aligned16(in(args, 0), out(args, 0)) && few_channels(s, in_dtype(args, 0))))
     error = few_forward(stream, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0));
-  if (error || done) return ls_kernel_status(stream, error, "conv2d");
+  if (error || done) return error;
   plane p = plane_for(rows, s.o);
   BY_DTYPE(in_dtype(args, 0), const T *x = in<T>(args, 0), *weight = in<T>(args, 1);
            if (s.cg > 1) error = tile_product(handle, forward_pass<T>{s, x, weight}, out<T>(args, 0), rows,
                                               s.og, s.kh * s.kw * s.cg, s.o / s.og, 1, 0);
            else depthwise_kernel<<<p.grid, p.block, 0, handle>>>(s, x, weight, out<T>(args, 0), rows))
-  return ls_kernel_status(stream, error ? error : launched(), "conv2d");
+  return error ? error : launched();
 }
 
-ls_status_t ls_kernel_conv2d_dx(ls_stream_t *stream, args_t args) {
+int ls_kernel_conv2d_dx(ls_stream_t *stream, args_t args) {
   conv_shape s;
-  if (!shape_of(args, args->out[0].shape, args->in[1].shape, args->in[0].shape, &s))
-    return too_large(stream, "conv2d_dx");
+  if (!conv_shape_of(args->attrs, args->out[0].shape, args->in[1].shape, args->in[0].shape, &s))
+    return cudaErrorNotSupported;
   cudaStream_t handle = ls_kernel_stream(stream);
   int rows = s.n * s.h * s.w, error = 0;
   bool done = false;
   if (s.cg == 1)
     error = depthwise_dx(handle, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
-  if (error || done) return ls_kernel_status(stream, error, "conv2d_dx");
+  if (error || done) return error;
   plane p = plane_for(rows, s.c);
   BY_DTYPE(in_dtype(args, 0), const T *dy = in<T>(args, 0), *weight = in<T>(args, 1);
            if (s.cg > 1) error = tile_product(handle, dx_pass<T>{s, dy, weight}, out<T>(args, 0), rows, s.cg,
                                               s.kh * s.kw * s.og, s.o / s.og, 1, 0);
            else depthwise_dx_kernel<<<p.grid, p.block, 0, handle>>>(s, dy, weight, out<T>(args, 0), rows))
-  return ls_kernel_status(stream, error ? error : launched(), "conv2d_dx");
+  return error ? error : launched();
 }
 
 // Parts of the rows over which dw is a sum: enough to fill a GPU, as many as fit the workspace.
 enum { DW_PART_ROWS = 512, DW_BLOCKS = 1024, DW_PARTS_MAX = 256 };
 
-ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, args_t args) {
+int ls_kernel_conv2d_dw(ls_stream_t *stream, args_t args) {
   conv_shape s;
-  if (!shape_of(args, args->in[1].shape, args->out[0].shape, args->in[0].shape, &s))
-    return too_large(stream, "conv2d_dw");
+  if (!conv_shape_of(args->attrs, args->in[1].shape, args->out[0].shape, args->in[0].shape, &s))
+    return cudaErrorNotSupported;
   int error = 0;
   bool done = false;
   if (s.cg == 1)
     error = depthwise_dw(stream, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0), &done);
   else if ((done = aligned16(in(args, 0), in(args, 1)) && few_channels(s, in_dtype(args, 0))))
     error = few_dw(stream, s, in_dtype(args, 0), in(args, 0), in(args, 1), out(args, 0));
-  if (error || done) return ls_kernel_status(stream, error, "conv2d_dw");
+  if (error || done) return error;
   cudaStream_t handle = ls_kernel_stream(stream);
   int rows = s.n * s.oh * s.ow, taps = s.kh * s.kw * s.cg;
   int64_t count = out_count(args, 0);
@@ -382,10 +375,62 @@ ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, args_t args) {
            else depthwise_dw_kernel<<<grid, dim3(WARP, WARPS), 0, handle>>>(s, dy, x, to, rows))
   if (!error) error = launched();
   if (!error && parts > 1) error = ls_kernel_add_parts(stream, workspace, out(args, 0), count, parts);
-  return ls_kernel_status(stream, error, "conv2d_dw");
+  return error;
 }
 
-const ls_kernel_row_t ls_cuda_convolve_rows[] = {{"conv2d", ls_kernel_conv2d, true},
-                                                 {"conv2d_dx", ls_kernel_conv2d_dx, true},
-                                                 {"conv2d_dw", ls_kernel_conv2d_dw, true},
-                                                 {}};
+// ---- on tensor cores ----
+
+// Bytes in which an operand may be copied whose rows, groups and address are multiples of these.
+static int piece_of(const ls_tensor_t *t, int64_t a, int64_t b) {
+  int64_t bits = (a | b) * (int64_t)ls_dtype_bytes(t->shape.dtype) | (int64_t)(uintptr_t)t->data;
+  return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 2;
+}
+
+// p.s is set.
+static int tensor_pass(ls_stream_t *stream, product_task p, const ls_tensor_t *x, const ls_tensor_t *w,
+                       const ls_tensor_t *y, int pass, int which) {
+  const conv_shape &s = p.s;
+  const ls_tensor_t *out = pass == FORWARD ? y : pass == DX ? x : w;
+  int taps = s.kh * s.kw;
+  p.groups = s.o / s.og;
+  p.m = pass == FORWARD ? s.n * s.oh * s.ow : pass == DX ? s.n * s.h * s.w : s.og;
+  p.n = pass == FORWARD ? s.og : pass == DX ? s.cg : taps * s.cg;
+  p.k = pass == FORWARD ? taps * s.cg : pass == DX ? taps * s.og : s.n * s.oh * s.ow;
+  p.a = pass == FORWARD ? x->data : y->data;
+  p.b = pass == DW ? x->data : w->data;
+  p.a_bytes = pass == FORWARD ? piece_of(x, s.c, s.cg) : piece_of(y, s.o, s.og);
+  p.b_bytes = pass == FORWARD ? piece_of(w, p.k, p.k)
+              : pass == DX    ? piece_of(w, s.cg, s.cg)
+                              : piece_of(x, s.c, s.cg);
+  p.out = out->data;
+  p.wide = out->shape.dtype == LS_F32;
+  p.count = ls_shape_count(&out->shape);
+  ls_dtype_t dtype = pass == FORWARD ? x->shape.dtype : y->shape.dtype;
+  return product_tensor(stream, p, pass, dtype, which);
+}
+
+int ls_kernel_conv_tensor(ls_stream_t *stream, const ls_attrs_t *attrs, const ls_tensor_t *x,
+                          const ls_tensor_t *w, const ls_tensor_t *y, int pass, int which) {
+  product_task p = {};
+  if (!conv_shape_of(attrs, x->shape, w->shape, y->shape, &p.s)) return cudaErrorNotSupported;
+  return tensor_pass(stream, p, x, w, y, pass, which);
+}
+
+// An image of one position for each row.
+int ls_kernel_linear_tensor(ls_stream_t *stream, args_t args, int pass, bool relu, int which) {
+  const ls_tensor_t *w = pass == DW ? &args->out[0] : &args->in[1];
+  const ls_tensor_t *x = pass == FORWARD ? &args->in[0] : pass == DX ? &args->out[0] : &args->in[1];
+  const ls_tensor_t *y = pass == FORWARD ? &args->out[0] : &args->in[0];
+  int64_t inputs = ls_shape_inner(&w->shape, 1), outputs = w->shape.dim[0],
+          rows = ls_shape_count(&y->shape) / outputs;
+  if (rows > INT32_MAX / 2 || inputs > INT32_MAX / 2) return cudaErrorNotSupported;
+  for (int i = 1; i < args->in_count; i++)
+    if (args->in[i].shape.dtype != args->in[0].shape.dtype) return cudaErrorNotSupported;
+  if (pass != DW && out_dtype(args, 0) != in_dtype(args, 0)) return cudaErrorNotSupported;
+  product_task p = {};
+  p.s = {(int)rows, 1, 1, (int)inputs, 1, 1, (int)outputs, 1, 1, (int)inputs, (int)outputs, 1, 1, 0, 0, 1, 1};
+  p.relu = relu;
+  if (pass == FORWARD) p.bias = args->in[2].data;
+  if (pass == DX && args->in_count > 2) p.other = args->in[2].data;
+  return tensor_pass(stream, p, x, w, y, pass, which);
+}

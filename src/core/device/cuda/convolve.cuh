@@ -20,6 +20,10 @@ struct conv_shape {
   }
 };
 
+// False where an index of rows or of a filter has more than 31 bits.
+bool conv_shape_of(const ls_attrs_t *attrs, const ls_shape_t &x, const ls_shape_t &w, const ls_shape_t &y,
+                   conv_shape *s);
+
 // Convolutions of one channel at a time of the common kinds (depthwise.cu). *done: this was one, and is launched; the
 // others are left alone.
 cudaError_t depthwise_forward(cudaStream_t stream, const conv_shape &s, ls_dtype_t dtype, const void *x,

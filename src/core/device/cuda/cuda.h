@@ -21,6 +21,8 @@ enum {
   LS_CUDA_DESTROY_S = 10,
 };
 
+typedef struct ls_way_choice ls_way_choice_t; /* ways.c */
+
 typedef struct {
   ls_device_t base;
   int index;
@@ -29,8 +31,11 @@ typedef struct {
   void *side_dnn;    /* cuDNN's handle for SIDE streams; NULL: none yet. One of them convolves at a time */
   int side_streams;  /* that there are */
   bool reproducible; /* see ls_device_options_t */
-  bool failed;       /* a stream has reported an error of CUDA's */
-  bool hung;         /* something on it did not end, and freeing memory would wait for it */
+  bool strict;
+  ls_way_choice_t *choice; /* how ops are computed: a list */
+  long choices_read;       /* bytes of their file */
+  bool failed;             /* a stream has reported an error of CUDA's */
+  bool hung;               /* something on it did not end, and freeing memory would wait for it */
   int product_count;
   ls_blas_product_t *product; /* LS_CUDA_PRODUCT_MAX */
 } ls_cuda_device_t;
@@ -47,6 +52,7 @@ struct ls_cuda_stream {
   cudaStream_t handle;
   void *workspace; /* cuBLASLt's; contents undefined between kernels. NULL on ASYNC streams */
   size_t workspace_bytes;
+  bool tries;         /* ways.c: what fails is no error */
   bool side;          /* convolves with the device's side_dnn */
   void *scratch;      /* partial results of reductions; its first LS_KERNEL_COUNTER_BYTES stay zero */
   _Atomic int status; /* first error of anything on the stream */
@@ -79,6 +85,8 @@ ls_status_t ls_cuda_check(ls_ctx_t *ctx, cudaError_t error, const char *what);
 ls_status_t ls_cuda_stream_keep(ls_cuda_stream_t *stream, ls_status_t status);
 ls_status_t ls_cuda_stream_status(const ls_cuda_stream_t *stream);
 
+void ls_cuda_forget_choices(ls_cuda_device_t *device);
+
 /* The module's version of an op. */
 ls_kernel_fn ls_cuda_kernel(const ls_device_t *device, const char *op);
 bool ls_cuda_low(const ls_device_t *device, const char *op, ls_dtype_t dtype);
@@ -86,7 +94,8 @@ bool ls_cuda_low(const ls_device_t *device, const char *op, ls_dtype_t dtype);
 /* Convolutions that are products of matrices (linear.c). */
 typedef enum { LS_CUDA_CONV, LS_CUDA_CONV_DX, LS_CUDA_CONV_DW } ls_cuda_conv_t;
 bool ls_cuda_conv_is_product(const ls_attrs_t *attrs, const ls_shape_t *w);
-ls_status_t ls_cuda_conv_product(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cuda_conv_t pass);
+ls_status_t ls_cuda_conv_product(ls_stream_t *stream, const ls_kernel_args_t *args, ls_cuda_conv_t pass,
+                                 int way);
 
 extern const ls_device_ops_t ls_cuda_device_ops;
 extern const ls_buffer_ops_t ls_cuda_buffer_ops;

@@ -49,6 +49,7 @@ static ls_status_t open_device(ls_ctx_t *ctx, const ls_device_options_t *options
   d->base.math = options->math;
   d->index = options->index;
   d->reproducible = options->reproducible;
+  d->strict = options->strict_sums;
   snprintf(d->base.name, sizeof d->base.name, "%.63s", props.name);
   status = LS_ERR_MEMORY;
   d->product = ls_alloc_array(ctx, LS_CUDA_PRODUCT_MAX, sizeof *d->product);
@@ -73,6 +74,7 @@ static void close_device(ls_device_t *device) {
     ls_dnn_close(&d->dnn);
     ls_blas_close(&d->blas);
   }
+  ls_cuda_forget_choices(d);
   ls_free(d->product);
   ls_free(d);
 }

@@ -10,6 +10,7 @@
 #define LS_DNN_FUNCTIONS(X)                                                                                  \
   X(cudnnCreate)                                                                                             \
   X(cudnnDestroy)                                                                                            \
+  X(cudnnGetVersion)                                                                                         \
   X(cudnnGetErrorString)                                                                                     \
   X(cudnnSetStream)                                                                                          \
   X(cudnnCreateTensorDescriptor)                                                                             \

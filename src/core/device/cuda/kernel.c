@@ -6,10 +6,7 @@
 
 /* The first that has an op gives it. */
 static const ls_kernel_row_t *const families[] = {
-#ifdef LS_HAVE_CUDNN
-    ls_cuda_convolution_rows,
-#endif
-    ls_cuda_attention_rows,   ls_cuda_channel_rows,   ls_cuda_channel_sum_rows, ls_cuda_convolve_rows,
+    ls_cuda_attention_rows,   ls_cuda_channel_rows,   ls_cuda_channel_sum_rows, ls_cuda_convolution_rows,
     ls_cuda_elementwise_rows, ls_cuda_embedding_rows, ls_cuda_group_norm_rows,  ls_cuda_image_rows,
     ls_cuda_linear_rows,      ls_cuda_loss_rows,      ls_cuda_move_rows,        ls_cuda_norm_rows,
     ls_cuda_recurrent_rows,   ls_cuda_reduce_rows,    ls_cuda_update_rows,      ls_cuda_value_rows,
@@ -52,6 +49,10 @@ void *ls_kernel_scratch(ls_stream_t *stream) {
 void *ls_kernel_workspace(ls_stream_t *stream, size_t *size_bytes) {
   *size_bytes = ls_cuda_stream(stream)->workspace_bytes;
   return ls_cuda_stream(stream)->workspace;
+}
+
+bool ls_kernel_rounds_f32(ls_stream_t *stream) {
+  return stream->device->math == LS_MATH_TF32;
 }
 
 ls_status_t ls_kernel_status(ls_stream_t *stream, int error, const char *op) {

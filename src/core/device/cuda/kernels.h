@@ -22,9 +22,8 @@ typedef struct {
 extern const ls_kernel_row_t ls_cuda_linear_rows[], ls_cuda_elementwise_rows[], ls_cuda_move_rows[],
     ls_cuda_norm_rows[], ls_cuda_reduce_rows[], ls_cuda_loss_rows[], ls_cuda_update_rows[],
     ls_cuda_attention_rows[], ls_cuda_channel_rows[], ls_cuda_channel_sum_rows[], ls_cuda_convolution_rows[],
-    ls_cuda_convolve_rows[], ls_cuda_embedding_rows[], ls_cuda_group_norm_rows[], ls_cuda_image_rows[],
-    ls_cuda_recurrent_rows[], ls_cuda_value_rows[], ls_cuda_average_rows[], ls_cuda_padding_rows[],
-    ls_cuda_words_rows[];
+    ls_cuda_embedding_rows[], ls_cuda_group_norm_rows[], ls_cuda_image_rows[], ls_cuda_recurrent_rows[],
+    ls_cuda_value_rows[], ls_cuda_average_rows[], ls_cuda_padding_rows[], ls_cuda_words_rows[];
 
 ls_kernel_stream_t ls_kernel_stream(ls_stream_t *stream);
 /* Memory for partial results of reductions. The first LS_KERNEL_COUNTER_BYTES count finished blocks: zero
@@ -36,14 +35,42 @@ void *ls_kernel_workspace(ls_stream_t *stream, size_t *size_bytes);
 /* The status of a cudaError_t, reported with the op's name. */
 ls_status_t ls_kernel_status(ls_stream_t *stream, int error, const char *op);
 
-/* Convolutions by our own kernels, where cuDNN cannot or need not do them. */
-ls_status_t ls_kernel_conv2d(ls_stream_t *stream, const ls_kernel_args_t *args);
-ls_status_t ls_kernel_conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
-ls_status_t ls_kernel_conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args);
+/* Whether train.precision is tf32: factors of f32 may be rounded. */
+bool ls_kernel_rounds_f32(ls_stream_t *stream);
 
-/* Whether products of these sizes have kernels of their own, of the floats that all inputs have: linear with or without relu,
+/* One of several ways to compute an op. `run` returns a cudaError_t; cudaErrorNotSupported and cudaErrorInvalidValue: it
+ * cannot. It writes the op's outputs, and what is undefined between kernels, alone. */
+typedef struct {
+  const char *name; /* unique in its op's table: the file of choices has it */
+  int (*run)(ls_stream_t *stream, const ls_kernel_args_t *args, int which);
+  int which; /* handed to run */
+  bool
+      loose; /* its result is not made of f32 sums of the factors' products alone: train.strict_sums leaves it out */
+} ls_way_t;
+/* Computes the op by the way that was the fastest when these shapes were measured (ways.c), while the stream is captured,
+ * too. In a reproducible run, and where nothing can be measured, by the first of the table that can. */
+ls_status_t ls_kernel_best(ls_stream_t *stream, const ls_kernel_args_t *args, const char *op,
+                           const ls_way_t *way, int count);
+
+/* Convolutions by our own kernels, without tensor cores but for few channels. They return a cudaError_t. */
+int ls_kernel_conv2d(ls_stream_t *stream, const ls_kernel_args_t *args);
+int ls_kernel_conv2d_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
+int ls_kernel_conv2d_dw(ls_stream_t *stream, const ls_kernel_args_t *args);
+/* The same on tensor cores (product_tensor.cuh). pass: ls_cuda_conv_t; which: LS_TENSOR_*, SPLIT for f32 without TF32. */
+enum { LS_TENSOR_WIDE = 0, LS_TENSOR_SMALL = 1, LS_TENSOR_SPLIT = 2, LS_TENSOR_NARROW = 4 };
+int ls_kernel_conv_tensor(ls_stream_t *stream, const ls_attrs_t *attrs, const ls_tensor_t *x,
+                          const ls_tensor_t *w, const ls_tensor_t *y, int pass, int which);
+/* linear, linear_relu, linear_dx with or without an addend, the dw of linear_dwb likewise. */
+int ls_kernel_linear_tensor(ls_stream_t *stream, const ls_kernel_args_t *args, int pass, bool relu,
+                            int which);
+/* to (n, columns, rows) = from (n, rows, columns), f32. */
+int ls_kernel_transpose(ls_kernel_stream_t stream, const void *from, void *to, int64_t n, int64_t rows,
+                        int64_t columns);
+
+/* Whether products of these sizes have kernels of their own, of the floats that all inputs have (many: also where they pay only
+ * by measurement): linear with or without relu,
  * linear_dx with or without an addend, linear_dwb and linear_dw. The kernels return a cudaError_t. */
-bool ls_kernel_linear_few(int64_t rows, int64_t inputs, int64_t outputs);
+bool ls_kernel_linear_few(int64_t rows, int64_t inputs, int64_t outputs, bool many);
 int ls_kernel_few(ls_stream_t *stream, const ls_kernel_args_t *args, bool relu);
 int ls_kernel_few_dx(ls_stream_t *stream, const ls_kernel_args_t *args);
 int ls_kernel_few_dwb(ls_stream_t *stream, const ls_kernel_args_t *args);

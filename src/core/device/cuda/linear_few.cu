@@ -2,10 +2,12 @@
 // least, often two launches, is then most of its time. Sums are in one order, which depends on the sizes alone.
 #include "device/cuda/block.cuh"
 
-enum { OUTPUTS_MAX = 16, ROWS_MAX = 512, PRODUCTS_MAX = 1 << 20, ROW_THREADS = 128, TURNS = 32 };
+enum { OUTPUTS_MAX = 16, ROWS_MAX = 512, PRODUCTS_MAX = 1 << 20, ROW_THREADS = 128, TURNS = 32, MANY = 64 };
 
-bool ls_kernel_linear_few(int64_t rows, int64_t inputs, int64_t outputs) {
-  return rows > 0 && outputs <= OUTPUTS_MAX && rows <= ROWS_MAX && rows * inputs * outputs <= PRODUCTS_MAX;
+bool ls_kernel_linear_few(int64_t rows, int64_t inputs, int64_t outputs, bool many) {
+  int64_t times = many ? MANY : 1;
+  return rows > 0 && outputs <= OUTPUTS_MAX && rows <= times * ROWS_MAX &&
+         rows * inputs * outputs <= times * PRODUCTS_MAX;
 }
 
 // Runs the statement with O, the outputs rounded up to 1, 4, 8 or 16.

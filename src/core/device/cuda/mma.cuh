@@ -33,6 +33,75 @@ __device__ static inline void multiply(float *sum, const uint32_t *a, const uint
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// ---- f32 factors: 8 numbers of k at a time, of which lane l has l % 4 and l % 4 + 4 ----
+
+// An f32 factor of which products use TF32's 10 bits of mantissa, and one as the sum of two such: products of those lack only
+// the smallest of the four partial products, so that their error is about that of f32.
+struct tf32_t {
+  float v;
+};
+struct split_t {
+  float v;
+};
+__device__ static inline float f32_of(tf32_t x) {
+  return x.v;
+}
+__device__ static inline float f32_of(split_t x) {
+  return x.v;
+}
+template <> __device__ inline tf32_t rounded<tf32_t>(float x) {
+  return {x};
+}
+template <> __device__ inline split_t rounded<split_t>(float x) {
+  return {x};
+}
+
+__device__ static inline void round_pair(tf32_t *to, float a, float b) {
+  *(float2 *)to = make_float2(a, b);
+}
+__device__ static inline void round_pair(split_t *to, float a, float b) {
+  *(float2 *)to = make_float2(a, b);
+}
+
+__device__ static inline void multiply(float *sum, const uint32_t *a, const uint32_t *b, tf32_t) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// N registers of a factor, ready to be multiplied; `low`: what rounding left of each.
+template <class E, int N> struct factor {
+  static constexpr bool SPLIT = std::is_same<E, split_t>::value;
+  uint32_t high[N], low[SPLIT ? N : 1];
+  __device__ void set(int i, uint32_t raw) {
+    high[i] = raw;
+    if constexpr (SPLIT) { // to nearest; a NaN, of which the sum may make a number, stays one in `low`
+      high[i] = (raw + 0x1000) & 0xffffe000;
+      low[i] = __float_as_uint(__uint_as_float(raw) - __uint_as_float(high[i]));
+    }
+  }
+  __device__ void set(const uint32_t *raw) {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+      set(i, raw[i]);
+  }
+};
+// sum += a b, b from register `at` on. Of split factors: one of three products; the smaller ones come first.
+template <class E> constexpr int PRODUCTS = factor<E, 1>::SPLIT ? 3 : 1;
+template <class E, int A, int B>
+__device__ static inline void multiply(float *sum, const factor<E, A> &a, const factor<E, B> &b, int at,
+                                       int which) {
+  if constexpr (sizeof(E) == 2)
+    multiply(sum, a.high, b.high + at, E());
+  else if (!factor<E, A>::SPLIT || which == 2)
+    multiply(sum, a.high, b.high + at, tf32_t());
+  else if (which == 0)
+    multiply(sum, a.low, b.high + at, tf32_t());
+  else
+    multiply(sum, a.high, b.low + at, tf32_t());
+}
+
 __device__ static inline uint32_t shared_place(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
 }

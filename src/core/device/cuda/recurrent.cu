@@ -3,6 +3,7 @@
 // what the next position needs (cluster.cuh). Wider layers take all multiprocessors (recurrent_grid.cu); where neither fits, a
 // position is a launch.
 #include "device/cuda/cluster.cuh"
+#include "device/cuda/product.cuh"
 #include "device/cuda/recurrent.cuh"
 #include <cooperative_groups.h>
 
@@ -333,13 +334,15 @@ template <class OP> static int run_cluster(cudaStream_t stream, OP op, const flo
 
 enum { SIDE = 16, DEPTH = 32 };
 
-template <class OP> __global__ void position_kernel(OP op, const typename OP::E *w, chain_t k, int step) {
+// sums (n, gates h): the products, where a kernel before has made them; else NULL.
+template <class OP>
+__global__ void position_kernel(OP op, const typename OP::E *w, const float *sums, chain_t k, int step) {
   constexpr int G = OP::GATES;
   __shared__ float hs[SIDE][DEPTH], ws[G][SIDE][DEPTH + 1];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   int64_t unit = (int64_t)blockIdx.x * SIDE + tx, sample = (int64_t)blockIdx.y * SIDE + ty;
   float sum[G] = {};
-  for (int64_t k0 = 0; step > 0 && k0 < k.h; k0 += DEPTH) {
+  for (int64_t k0 = 0; !sums && step > 0 && k0 < k.h; k0 += DEPTH) {
     __syncthreads();
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
       int64_t r = i / DEPTH, c = k0 + i % DEPTH, other = (int64_t)blockIdx.y * SIDE + r;
@@ -358,6 +361,9 @@ template <class OP> __global__ void position_kernel(OP op, const typename OP::E 
         sum[g] += hs[ty][c] * ws[g][tx][c];
   }
   if (unit >= k.h || sample >= k.n) return;
+#pragma unroll
+  for (int g = 0; g < G; g++)
+    if (sums && step > 0) sum[g] = sums[(sample * G + g) * k.h + unit];
   int before = step == 0 ? NONE : k.back ? 1 : -1, e = (int)unit;
   op = op.from(sample * k.t + k.position(step), k.h);
   float state = before == NONE ? 0 : op.state_at(before, k.h, e);
@@ -370,16 +376,17 @@ template <class OP> __global__ void position_kernel(OP op, const typename OP::E 
     op.keep_slot(0, k.h, e, g, kept);
 }
 
-// state (n, h): what goes along the chain.
+// state (n, h): what goes along the chain. sums (n, h).
 template <class OP>
-__global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state, chain_t k, int step) {
+__global__ void position_dx_kernel(OP op, const typename OP::E *w, const float *sums, float *state, chain_t k,
+                                   int step) {
   constexpr int G = OP::GATES;
   __shared__ float ds[SIDE][DEPTH], ws[DEPTH][SIDE];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   int64_t unit = (int64_t)blockIdx.x * SIDE + tx, sample = (int64_t)blockIdx.y * SIDE + ty;
   bool last = step == k.t - 1;
   float dh = 0;
-  for (int64_t k0 = 0; !last && k0 < G * k.h; k0 += DEPTH) {
+  for (int64_t k0 = 0; !sums && !last && k0 < G * k.h; k0 += DEPTH) {
     __syncthreads();
     for (int i = threadIdx.x; i < SIDE * DEPTH; i += BLOCK) {
       int64_t r = (int64_t)blockIdx.y * SIDE + i / DEPTH, c = k0 + i % DEPTH;
@@ -396,6 +403,7 @@ __global__ void position_dx_kernel(OP op, const typename OP::E *w, float *state,
   if (unit >= k.h || sample >= k.n) return;
   int before = step == 0 ? NONE : k.back ? 1 : -1, e = (int)unit;
   op = op.from(sample * k.t + k.position(step), k.h);
+  if (sums && !last) dh = sums[sample * k.h + unit];
   float along = last ? 0 : state[sample * k.h + unit];
   typename OP::in_t in;
   op.load(&in, 0, before, k.h, e, read_t());
@@ -409,63 +417,125 @@ static dim3 squares(const chain_t &k) {
 
 // ---- launches ----
 
+enum { CLUSTER, GRID, POSITIONS, PRODUCTS_OF }; // ways; the last plus LS_TENSOR_*
+
+// sums = the product of a position: of the output before and the weights, or of the factors behind and the weights.
 template <class OP>
-static int run_op(ls_stream_t *stream, args_t args, OP op, const ls_tensor_t &w, const ls_tensor_t &y) {
+static int product_of_position(ls_stream_t *stream, const OP &op, const typename OP::E *w, const chain_t &k,
+                               int step, float *sums, size_t taken, int which) {
+  const int n = (int)k.n, h = k.h, all = OP::GATES * h;
+  const int at = k.position(OP::GRADIENT ? step + 1 : step - 1);
+  product_task p = {};
+  // A row is an image of one line, of which the window takes, or y has, one column.
+  if constexpr (OP::GRADIENT) {
+    p.s = {n, 1, 1, h, 1, k.t, all, 1, 1, h, all, 1, 1, 0, at, 1, 1};
+    p.a = op.factors();
+  } else {
+    p.s = {n, 1, k.t, h, 1, 1, all, 1, 1, h, all, 1, 1, 0, -at, 1, 1};
+    p.a = op.y;
+  }
+  p.b = w;
+  p.out = sums;
+  p.wide = true;
+  p.m = n;
+  p.n = OP::GRADIENT ? h : all;
+  p.k = OP::GRADIENT ? all : h;
+  p.groups = 1;
+  size_t bytes = (size_t)h * sizeof(typename OP::E) | (size_t)(uintptr_t)p.a | (size_t)(uintptr_t)w;
+  p.a_bytes = p.b_bytes = bytes % 16 == 0 ? 16 : bytes % 4 == 0 ? 4 : 2;
+  p.count = (int64_t)n * p.n;
+  p.taken = taken;
+  const bool wide = sizeof(typename OP::E) == 4, bf16 = std::is_same<typename OP::E, bf16_t>::value;
+  return product_tensor(stream, p, OP::GRADIENT ? DX : FORWARD,
+                        wide   ? LS_F32
+                        : bf16 ? LS_BF16
+                               : LS_F16,
+                        which);
+}
+
+// Positions one after the other: a product and what is made of it, or both in one kernel.
+template <class OP>
+static int run_positions(ls_stream_t *stream, args_t args, const OP &op, const typename OP::E *w,
+                         const chain_t &k, int way) {
+  cudaStream_t handle = ls_kernel_stream(stream);
+  size_t room, taken = (size_t)k.n * k.h * (OP::GRADIENT ? 1 : OP::GATES) * sizeof(float) + 256;
+  char *workspace = (char *)ls_kernel_workspace(stream, &room);
+  bool apart = way >= PRODUCTS_OF;
+  if (apart && (taken > room / 2 || k.n * k.t > INT32_MAX / 2)) return cudaErrorNotSupported;
+  float *sums = apart ? (float *)(workspace + (room - taken + 255) / 256 * 256) : nullptr;
+  for (int s = 0; s < k.t; s++) {
+    int step = OP::GRADIENT ? k.t - 1 - s : s, error = 0;
+    if (apart && s > 0) error = product_of_position(stream, op, w, k, step, sums, taken, way - PRODUCTS_OF);
+    if (error) return error;
+    if constexpr (OP::GRADIENT)
+      position_dx_kernel<OP><<<squares(k), BLOCK, 0, handle>>>(op, w, sums, (float *)args->scratch, k, step);
+    else
+      position_kernel<OP><<<squares(k), BLOCK, 0, handle>>>(op, w, sums, k, step);
+  }
+  return launched();
+}
+
+template <class OP>
+static int run_op(ls_stream_t *stream, args_t args, OP op, const ls_tensor_t &w, const ls_tensor_t &y,
+                  int way) {
   chain_t k = {y.shape.dim[0], (int)y.shape.dim[1], (int)y.shape.dim[2], args->attrs->i[0] == 1};
   const typename OP::E *weights = (const typename OP::E *)w.data;
   cudaStream_t handle = ls_kernel_stream(stream);
-  int error = cudaErrorNotSupported;
-  if ((int64_t)k.t * k.h * SLOTS <=
-      INT32_MAX / (4 * CHUNKS_MAX)) { // a cluster counts its elements in 32 bits
+  if (way == CLUSTER) { // it counts its elements in 32 bits
+    if ((int64_t)k.t * k.h * SLOTS > INT32_MAX / (4 * CHUNKS_MAX)) return cudaErrorNotSupported;
     if constexpr (sizeof(typename OP::E) == 2)
-      error = chain_tensor(handle, op, weights, k);
+      return chain_tensor(handle, op, weights, k);
     else
-      error = run_cluster(handle, op, weights, k);
+      return run_cluster(handle, op, weights, k);
   }
-  if (error == cudaErrorNotSupported) error = chain_grid(stream, args, op, weights, k);
-  if (error != cudaErrorNotSupported) return error;
-  for (int s = 0; s < k.t; s++)
-    if constexpr (OP::GRADIENT)
-      position_dx_kernel<OP>
-          <<<squares(k), BLOCK, 0, handle>>>(op, weights, (float *)args->scratch, k, k.t - 1 - s);
-    else
-      position_kernel<OP><<<squares(k), BLOCK, 0, handle>>>(op, weights, k, s);
-  return launched();
+  if (way == GRID) return chain_grid(stream, args, op, weights, k);
+  return run_positions(stream, args, op, weights, k, way);
 }
 
 template <class E> static E *at(const ls_tensor_t *tensors, int i) {
   return (E *)tensors[i].data;
 }
 
-template <class E> static int lstm_chain_of(ls_stream_t *stream, args_t args) {
+template <class E> static int lstm_chain_of(ls_stream_t *stream, args_t args, int way) {
   const ls_tensor_t *from = args->in, *to = args->out;
   lstm_op<E> op = {at<E>(from, 0), at<E>(to, 0), at<float>(to, 1), at<E>(to, 2)};
-  return run_op(stream, args, op, from[1], to[0]);
+  return run_op(stream, args, op, from[1], to[0], way);
 }
-template <class E> static int gru_chain_of(ls_stream_t *stream, args_t args) {
+template <class E> static int gru_chain_of(ls_stream_t *stream, args_t args, int way) {
   const ls_tensor_t *from = args->in, *to = args->out;
   gru_op<E> op = {at<E>(from, 0), at<float>(from, 2), at<E>(to, 0), at<E>(to, 1), at<E>(to, 2)};
-  return run_op(stream, args, op, from[1], to[0]);
+  return run_op(stream, args, op, from[1], to[0], way);
 }
-template <class E> static int lstm_chain_dx_of(ls_stream_t *stream, args_t args) {
+template <class E> static int lstm_chain_dx_of(ls_stream_t *stream, args_t args, int way) {
   const ls_tensor_t *from = args->in, *to = args->out;
   lstm_dx_op<E> op = {at<E>(from, 0), at<float>(from, 1), at<E>(from, 2), at<E>(to, 0)};
-  return run_op(stream, args, op, from[3], from[0]);
+  return run_op(stream, args, op, from[3], from[0], way);
 }
-template <class E> static int gru_chain_dx_of(ls_stream_t *stream, args_t args) {
+template <class E> static int gru_chain_dx_of(ls_stream_t *stream, args_t args, int way) {
   const ls_tensor_t *from = args->in, *to = args->out;
   gru_dx_op<E> op = {at<E>(from, 0), at<E>(from, 1), at<E>(from, 2),
                      at<E>(from, 3), at<E>(to, 0),   at<E>(to, 1)};
-  return run_op(stream, args, op, from[4], from[0]);
+  return run_op(stream, args, op, from[4], from[0], way);
 }
 
+// The first that can is the fixed rule's.
 #define CHAIN(op)                                                                                            \
-  static ls_status_t op(ls_stream_t *stream, args_t args) {                                                  \
+  static int op##_by(ls_stream_t *stream, args_t args, int way) {                                            \
     ls_dtype_t dtype = args->in[0].shape.dtype;                                                              \
-    int error = dtype == LS_BF16  ? op##_of<bf16_t>(stream, args)                                            \
-                : dtype == LS_F16 ? op##_of<f16_t>(stream, args)                                             \
-                                  : op##_of<float>(stream, args);                                            \
-    return ls_kernel_status(stream, error, #op);                                                             \
+    return dtype == LS_BF16  ? op##_of<bf16_t>(stream, args, way)                                            \
+           : dtype == LS_F16 ? op##_of<f16_t>(stream, args, way)                                             \
+                             : op##_of<float>(stream, args, way);                                            \
+  }                                                                                                          \
+  static ls_status_t op(ls_stream_t *stream, args_t args) {                                                  \
+    static const ls_way_t ways[] = {                                                                         \
+        {"cluster", op##_by, CLUSTER, false},                                                                \
+        {"grid", op##_by, GRID, false},                                                                      \
+        {"positions", op##_by, POSITIONS, false},                                                            \
+        {"products", op##_by, PRODUCTS_OF + LS_TENSOR_WIDE, false},                                          \
+        {"products, small tiles", op##_by, PRODUCTS_OF + LS_TENSOR_SMALL, false},                            \
+        {"split products", op##_by, PRODUCTS_OF + LS_TENSOR_SPLIT, true},                                    \
+        {"split products, small tiles", op##_by, PRODUCTS_OF + LS_TENSOR_SPLIT + LS_TENSOR_SMALL, true}};    \
+    return ls_kernel_best(stream, args, #op, ways, (int)(sizeof ways / sizeof *ways));                       \
   }
 CHAIN(lstm_chain)
 CHAIN(lstm_chain_dx)

@@ -12,7 +12,7 @@ struct chain_t {
   int t, h;
   bool back;
   // The s-th position of the chain's order; NONE: there is none.
-  __device__ int position(int s) const { return s < 0 || s >= t ? NONE : back ? t - 1 - s : s; }
+  __host__ __device__ int position(int s) const { return s < 0 || s >= t ? NONE : back ? t - 1 - s : s; }
   // Samples from that one on.
   __device__ int left(int64_t sample) const {
     return sample >= n ? 0 : n - sample < INT32_MAX ? (int)(n - sample) : INT32_MAX;

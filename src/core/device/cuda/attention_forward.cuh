@@ -1,4 +1,6 @@
-// Attention of 16-bit tensors on tensor cores: the forward pass.
+// Attention on tensor cores: the forward pass.
+#pragma once
+
 #include "device/cuda/attention_tensor.cuh"
 
 // DROP: some probabilities are dropped.
@@ -18,7 +20,9 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
   };
   fetch<K, K::ROWS>(qs, q, stride, at.first, s);
   fetch_tile(0);
-  uint32_t own[K::DEPTHS][K::STRIPS][4];
+  // A warp keeps its rows of q in registers, where these have room.
+  constexpr bool KEEPS = K::STRIPS * (K::DEPTHS * 4 + K::D / 2 + K::N / 2) <= 176;
+  uint32_t own[KEEPS ? K::DEPTHS : 1][K::STRIPS][4];
   float top[K::STRIPS][2], most[K::STRIPS][2], sum[K::STRIPS][2], factor = s.scale * LOG2_E;
   deep_t<K> o = {};
 #pragma unroll
@@ -34,9 +38,9 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     __syncthreads(); // all have this tile, and are done with the one that the next takes the place of
     if (j + 1 < count) fetch_tile(j + 1);
     const uint4 *ks = tiles + j % 2 * 2 * K::TILE, *vs = ks + K::TILE;
-    if (j == 0)
+    if (KEEPS && j == 0)
 #pragma unroll
-      for (int k = 0; k < K::DEPTHS; k++)
+      for (int k = 0; k < (KEEPS ? K::DEPTHS : 0); k++)
 #pragma unroll
         for (int m = 0; m < K::STRIPS; m++)
           left<K>(own[k][m], qs, at.strips - at.first + m * STRIP, k);
@@ -44,9 +48,13 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     if (s.causal && key >= at.strips + K::STRIPS * STRIP) continue; // no row of the warp sees these
     wide_t<K> score;
     products<K>(score, ks, [&](uint32_t *a, int m, int k) {
+      if constexpr (KEEPS) {
 #pragma unroll
-      for (int i = 0; i < 4; i++)
-        a[i] = own[k][m][i];
+        for (int i = 0; i < 4; i++)
+          a[i] = own[k][m][i];
+      } else {
+        left<K>(a, qs, at.strips - at.first + m * STRIP, k);
+      }
     });
     hide<K>(score, s, at.strips, key);
     // Sums are relative to the largest score so far, or to one that it exceeds by little: then nothing has to shrink.
@@ -129,17 +137,4 @@ template <class K, bool DROP> static int forward_with(ls_stream_t *stream, args_
 
 template <class K> static int forward_as(ls_stream_t *stream, args_t args) {
   return args->attrs->f[0] > 0 ? forward_with<K, true>(stream, args) : forward_with<K, false>(stream, args);
-}
-
-#define VERSIONS(E, dtype)                                                                                   \
-  {dtype, 32, INT64_MAX, forward_as<plan_of<E, 32, 4, 1, 64, 4>>},                                           \
-      {dtype, 64, 1024, forward_as<plan_of<E, 64, 4, 1, 64, 3>>},                                            \
-      {dtype, 64, INT64_MAX, forward_as<plan_of<E, 64, 4, 2, 64>>}, {                                        \
-    dtype, 128, INT64_MAX, forward_as<plan_of<E, 128, 4, 1, 64>>                                             \
-  }
-
-int attention_tensor(ls_stream_t *stream, args_t args) {
-  static const version_t versions[] = {VERSIONS(bf16_t, LS_BF16), VERSIONS(f16_t, LS_F16)};
-  if (!aligned16(in(args, 0), out(args, 0))) return cudaErrorNotSupported;
-  return serve(stream, args, args->in[0], versions);
 }

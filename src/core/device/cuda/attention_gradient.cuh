@@ -1,5 +1,7 @@
-// Attention of 16-bit tensors on tensor cores: the gradient, which is two kernels, over queries and over keys. Neither adds to
+// Attention on tensor cores: the gradient, which is two kernels, over queries and over keys. Neither adds to
 // what another block adds to: the same bits in every run.
+#pragma once
+
 #include "device/cuda/attention_tensor.cuh"
 
 // The parts of the gradient that a query's row needs: its lse as a power of 2, and the sum of dy y.
@@ -36,12 +38,15 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     for (int half = 0; half < 2; half++) {
       int query = at.strips + m * STRIP + row_of(2 * half);
       float inner = 0;
-      for (int d = (int)threadIdx.x % 4 * SEGMENT; query < s.t && d < s.size; d += 4 * SEGMENT) {
+      for (int d = (int)threadIdx.x % 4; s.piece < 16 && query < s.t && d < s.size; d += 4)
+        inner += f32_of(dy[from + query * width + d]) * f32_of(y[from + query * width + d]);
+      for (int d = (int)threadIdx.x % 4 * K::SEGMENT; s.piece == 16 && query < s.t && d < s.size;
+           d += 4 * K::SEGMENT) {
         uint4 a = *(const uint4 *)(dy + from + query * width + d),
               b = *(const uint4 *)(y + from + query * width + d);
         const typename K::E *u = (const typename K::E *)&a, *v = (const typename K::E *)&b;
 #pragma unroll
-        for (int i = 0; i < SEGMENT; i++)
+        for (int i = 0; i < K::SEGMENT; i++)
           inner += f32_of(u[i]) * f32_of(v[i]);
       }
       row[m][half] = {query < s.t ? lse[which + query] * LOG2_E : 0, quad_sum(inner)};
@@ -97,8 +102,9 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
 #endif
 }
 
-// Rows are keys, columns queries.
-template <class K, bool DROP>
+// Rows are keys, columns queries. WHAT: the gradients of keys, of values, or both where registers have room for their sums.
+enum { KEYS = 1, VALUES = 2 };
+template <class K, bool DROP, int WHAT>
 __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     tensor_dkv_kernel(attention_shape s, const typename K::E *dy, const typename K::E *qkv, const row_t *rows,
                       const unsigned char *masks, typename K::E *dqkv) {
@@ -119,15 +125,15 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
       int place = j % 2 * K::N + (int)threadIdx.x;
       copy_8(row_tiles + place, rows + at_row, query < s.t);
 #pragma unroll
-      for (int i = 0; DROP && i < K::ROWS / 8; i += 8)
-        copy_8(mask_tiles + place * (K::ROWS / 8) + i, masks + at_row * mask_bytes(s.t) + at.first / 8 + i,
+      for (int i = 0; DROP && i < K::ROWS / 8; i += 4)
+        copy_4(mask_tiles + place * (K::ROWS / 8) + i, masks + at_row * mask_bytes(s.t) + at.first / 8 + i,
                query < s.t);
     }
     copies_end();
   };
   int begin = s.causal ? at.first / K::N : 0, count = ((int)s.t + K::N - 1) / K::N;
   fetch<K, K::ROWS>(ks, q + width, stride, at.first, s);
-  fetch<K, K::ROWS>(vs, q + 2 * width, stride, at.first, s);
+  if (WHAT & KEYS) fetch<K, K::ROWS>(vs, q + 2 * width, stride, at.first, s);
   fetch_tile(begin);
   deep_t<K> dk = {}, dv = {};
   float factor = s.scale * LOG2_E;
@@ -142,8 +148,9 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     wide_t<K> score, product;
     products<K>(score, qs,
                 [&](uint32_t *a, int m, int k) { left<K>(a, ks, at.strips - at.first + m * STRIP, k); });
-    products<K>(product, dys,
-                [&](uint32_t *a, int m, int k) { left<K>(a, vs, at.strips - at.first + m * STRIP, k); });
+    if constexpr ((WHAT & KEYS) != 0)
+      products<K>(product, dys,
+                  [&](uint32_t *a, int m, int k) { left<K>(a, vs, at.strips - at.first + m * STRIP, k); });
     if (s.causal && query < at.strips + K::STRIPS * STRIP - 1)
 #pragma unroll
       for (int m = 0; m < K::STRIPS; m++)
@@ -165,7 +172,8 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
                                           (at.strips - at.first + m * STRIP) / 8);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-          float p = power_of_2(score[m][n][e] * factor - (e % 2 ? pair.z : pair.x)), d = product[m][n][e];
+          float p = power_of_2(score[m][n][e] * factor - (e % 2 ? pair.z : pair.x));
+          float d = WHAT & KEYS ? product[m][n][e] : 0;
           bool stays = !DROP || keep[e % 2] >> row_of(e) & 1;
           if (DROP) d = stays ? d * s.widen : 0;
           product[m][n][e] = p * (d - (e % 2 ? pair.w : pair.y));
@@ -173,12 +181,12 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
         }
       }
     }
-    add_weighted<K>(dv, score, dys);
-    add_weighted<K>(dk, product, qs);
+    if constexpr ((WHAT & VALUES) != 0) add_weighted<K>(dv, score, dys);
+    if constexpr ((WHAT & KEYS) != 0) add_weighted<K>(dk, product, qs);
   }
   typename K::E *to = dqkv + at.corner(s, stride) + width;
-  store<K>(to, stride, at.strips, s, dk, [&](int, int) { return s.scale; });
-  store<K>(to + width, stride, at.strips, s, dv, [&](int, int) { return s.widen; });
+  if (WHAT & KEYS) store<K>(to, stride, at.strips, s, dk, [&](int, int) { return s.scale; });
+  if (WHAT & VALUES) store<K>(to + width, stride, at.strips, s, dv, [&](int, int) { return s.widen; });
 #else
   (void)s, (void)dy, (void)qkv, (void)rows, (void)masks, (void)dqkv;
 #endif
@@ -187,7 +195,7 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
 // Scratch: a row_t of every query, then the masks.
 template <class Q, class K, bool DROP> static int dx_with(ls_stream_t *stream, args_t args) {
   typedef typename K::E E;
-  static_assert(K::ROWS % 64 == 0 && MASK_KEYS % K::ROWS == 0 && MASK_KEYS % Q::N == 0,
+  static_assert(K::ROWS % 32 == 0 && MASK_KEYS % K::ROWS == 0 && MASK_KEYS % Q::N == 0,
                 "masks are copied whole");
   attention_shape s = attention_shape_of(args, args->in[1], args->in[4]);
   const E *dy = (const E *)args->in[0].data, *qkv = (const E *)args->in[1].data,
@@ -198,29 +206,24 @@ template <class Q, class K, bool DROP> static int dx_with(ls_stream_t *stream, a
   unsigned char *masks = (unsigned char *)(rows + (samples * s.heads * s.t + 1) / 2 * 2);
   size_t bytes = (2 * Q::OWN + 4 * Q::TILE) * sizeof(uint4);
   size_t dkv_bytes = (2 * K::OWN + 4 * K::TILE) * sizeof(uint4) + 2 * K::N * (sizeof(row_t) + K::ROWS / 8);
+  constexpr bool APART = K::STRIPS * (K::D + K::N) > 192; // keys and values: too many sums for one kernel
+  constexpr int FIRST = APART ? KEYS : KEYS | VALUES;
   int error = kernel_ready(tensor_dq_kernel<Q, DROP>, 80, bytes);
-  if (!error) error = kernel_ready(tensor_dkv_kernel<K, DROP>, 80, dkv_bytes);
+  if (!error) error = kernel_ready(tensor_dkv_kernel<K, DROP, FIRST>, 80, dkv_bytes);
+  if (APART && !error)
+    error = kernel_ready(tensor_dkv_kernel < K, DROP, APART ? VALUES : FIRST >, 80, dkv_bytes);
   if (error) return error;
   cudaStream_t handle = ls_kernel_stream(stream);
   tensor_dq_kernel<Q, DROP>
       <<<grid_of<Q>(s, samples), Q::THREADS, bytes, handle>>>(s, dy, qkv, y, in(args, 3), rows, masks, dqkv);
-  tensor_dkv_kernel<K, DROP>
+  tensor_dkv_kernel<K, DROP, FIRST>
       <<<grid_of<K>(s, samples), K::THREADS, dkv_bytes, handle>>>(s, dy, qkv, rows, masks, dqkv);
+  if (APART)
+    tensor_dkv_kernel<K, DROP, APART ? VALUES : FIRST>
+        <<<grid_of<K>(s, samples), K::THREADS, dkv_bytes, handle>>>(s, dy, qkv, rows, masks, dqkv);
   return launched();
 }
 
 template <class Q, class K> static int dx_as(ls_stream_t *stream, args_t args) {
   return args->attrs->f[0] > 0 ? dx_with<Q, K, true>(stream, args) : dx_with<Q, K, false>(stream, args);
-}
-
-#define VERSIONS(E, dtype)                                                                                   \
-  {dtype, 32, INT64_MAX, dx_as<plan_of<E, 32, 4, 1, 32, 4>, plan_of<E, 32, 4, 1, 64, 3>>},                   \
-      {dtype, 64, INT64_MAX, dx_as<plan_of<E, 64, 4, 1, 64, 3>, plan_of<E, 64, 4, 1, 64>>}, {                \
-    dtype, 128, INT64_MAX, dx_as<plan_of<E, 128, 4, 1, 32>, plan_of<E, 128, 4, 1, 32>>                       \
-  }
-
-int attention_tensor_dx(ls_stream_t *stream, args_t args) {
-  static const version_t versions[] = {VERSIONS(bf16_t, LS_BF16), VERSIONS(f16_t, LS_F16)};
-  if (!aligned16(in(args, 0), in(args, 1), in(args, 2), out(args, 0))) return cudaErrorNotSupported;
-  return serve(stream, args, args->in[1], versions);
 }
