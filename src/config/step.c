@@ -1,4 +1,4 @@
-/* What an engine takes from a configuration. */
+/* Makes the options of an engine from a configuration. */
 #include "config/config.h"
 
 static const ls_dtype_t wire_dtypes[] = {LS_F32, LS_BF16, LS_F16}; /* of ls_wire_names */

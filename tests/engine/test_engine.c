@@ -125,7 +125,7 @@ static void steps_to_the_bits_of_a_trainer(void **state) {
     }
 }
 
-/* A device that runs behind the host has two micro-batches in flight when a step begins: the third one's slot has to be
+/* A device that lags the host has two micro-batches in flight when a step begins: the third one's slot has to be
  * free before the fourth is asked for. */
 static void micro_batches_of_a_device_that_lags(void **state) {
   char hex[2][33];

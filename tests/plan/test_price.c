@@ -33,8 +33,7 @@ static ls_cost_model_t model_of(table_t *table) {
   return (ls_cost_model_t){.task_time = from_table, .user = table};
 }
 
-/* 0 make a; 1 all-reduce a; 2 make b; 3 all-reduce b; 4 a + b: two sums hidden behind computing, and then
- * waited for. */
+/* 0 make a; 1 all-reduce a; 2 make b; 3 all-reduce b; 4 a + b: compute overlaps two sums, and then waits for them. */
 static ls_schedule_t *two_sums(void) {
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int a = build_at(s, "a", BUILD_GRAD, 0, 64), b = build_at(s, "b", BUILD_GRAD, 64, 128);
@@ -84,7 +83,7 @@ static void sums_hide_behind_computing(void **state) {
   ls_cost_model_t model = model_of(&table);
   ls_price_t price;
   assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
-  /* sum a runs 10..40 beside make b 10..30; sum b 40..55; use waits 30..55. */
+  /* sum a runs 10..40 while make b runs 10..30; sum b 40..55; use waits 30..55. */
   check_times(&price, (const int64_t[][2]){{0, 10}, {10, 40}, {10, 30}, {40, 55}, {55, 60}}, 5);
   assert_true(price.step.ns == 60);
   assert_true(price.exposed_ns == 25);
@@ -158,7 +157,7 @@ static void stretched_tasks_have_stretched_intervals(void **state) {
   ls_schedule_t *s = two_sums();
   table_t table = {.unknown = -1, .time = {exactly(10), exactly(30), {30, 27, 30}, exactly(1), exactly(1)}};
   ls_cost_model_t model = model_of(&table);
-  model.slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = 2; /* make b: 15 beside sum a, the other 15 alone */
+  model.slowdown[LS_LANE_COMPUTE][LS_LANE_COMM] = 2; /* make b: 15 during sum a, the other 15 alone */
   ls_price_t price;
   assert_int_equal(ls_schedule_price(ctx, s, &model, &price), LS_OK);
   double took = 30 + 15;

@@ -127,7 +127,8 @@ static void test_every_wait_is_needed(void **state) {
   ls_schedule_destroy(step.s);
 }
 
-/* A gradient made beside compute, from a value that compute goes on with: whoever reads or overwrites it has to wait. */
+/* The side lane makes a gradient from a value that compute goes on with: a task that reads or overwrites it has to
+ * wait. */
 static void the_side_lane_needs_its_waits(void **state) {
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int dy = build_transient(s, "dy", 64), dx = build_transient(s, "dx", 64),
@@ -265,8 +266,8 @@ static void test_wrong_order(void **state) {
   }
 }
 
-/* A gather in place reads this rank's part of what it writes: the other parts come from it all the same, and whoever
- * reads them before it finds last step's. */
+/* A gather in place reads this rank's part of its output and writes the other parts: a task that reads those before
+ * it finds last step's. */
 static void test_a_gather_in_place_is_where_the_other_parts_come_from(void **state) {
   for (int early = 0; early < 2; early++) {
     ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
@@ -341,7 +342,7 @@ static void test_worlds(void **state) {
   ls_schedule_destroy(a.s);
 }
 
-/* What a rank of three does: pairs by name in this order, each message to (s) or from (r) the other. */
+/* The messages of a rank of three: pairs by name in this order, each to (s) or from (r) the other. */
 static ls_schedule_t *make_pairs(int rank, const char *plan, int64_t count, bool swapped) {
   static const int pairs[][2] = {{0, 1}, {1, 2}, {0, 2}};
   ls_schedule_t *s = build_begin(ctx, rank, 3, 1);

@@ -18,7 +18,7 @@ static float value(int rank, int64_t k) {
   return (float)(1000 * (rank + 1) + (int)k);
 }
 
-/* What a result is to hold. */
+/* The values that a result must have. */
 typedef enum { REDUCED, SCATTERED, GATHERED, TOLD, IN_PLACE, THERE, BACK, INPUT } what_t;
 
 /* x (size * PART) of this rank comes in; results are rows of the state, after it. */
@@ -54,7 +54,7 @@ static void copy(job_t *job, int from, int to) {
   ls_schedule_copy(job->s, LS_LANE_COMPUTE, LS_PHASE_STEP_FORWARD, "copy", from, to);
 }
 
-/* What is looked at after the step has a reader in it. */
+/* A reader in the step, for values that the test looks at after it. */
 static void use(job_t *job, int result) {
   copy(job, result, build_transient(job->s, "read", ls_shape_count(&job->s->tensors[result].shape)));
 }
@@ -83,7 +83,7 @@ static void every_kind(job_t *job, int group) {
     use(job, results[i]);
 }
 
-/* From the first rank of a pair to the second, and back. */
+/* Messages go from the first rank of a pair to the second, and back. */
 static void messages(job_t *job, int group) {
   ls_schedule_t *s = job->s;
   int own = s->groups[group].own;
@@ -341,7 +341,7 @@ static void a_rank_that_is_missing_in_a_group_is_named(void **unused) {
   ranks_release(&ranks);
 }
 
-/* Whoever fails, nobody waits for ever: the others have their run, or are told. */
+/* No rank waits for ever, whichever fails: the others have their run, or an error. */
 static void every_allocation_of_a_run_with_groups_fails_once(void **unused) {
   (void)unused;
   static ranks_t ranks;

@@ -1,5 +1,4 @@
-/* What is shown of a schedule: parts, terminal bars, trace events. Times are made up, so
- * results are exact. */
+/* Views of a schedule: parts, terminal bars, trace events. Times are made up, so results are exact. */
 
 #include "base/context.h"
 #include "build.h"

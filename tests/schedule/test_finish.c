@@ -147,7 +147,7 @@ static void test_waits_follow_the_bytes(void **state) {
   ls_schedule_destroy(s);
 }
 
-/* What a wait brings along through another lane is not waited for again. */
+/* A task does not wait again for what another lane's wait has brought along. */
 static void test_waits_are_reduced_across_lanes(void **state) {
   ls_schedule_t *s = build_begin(ctx, 0, 1, 2);
   int stat = build_at(s, "stat", LS_REGION_STAT, 0, 16),
@@ -171,14 +171,14 @@ static void test_waits_are_reduced_across_lanes(void **state) {
   ls_schedule_destroy(s);
 }
 
-/* What another lane touches is given to others once that lane is known to be over with it, and not before. */
+/* Bytes that another lane touches are given to others once that lane is known to be done with them, and not before. */
 static void test_lanes_share_what_is_ordered(void **state) {
   ls_schedule_t *s = build_begin(ctx, 0, 2, 1);
   int a = build_transient(s, "a", 64), b = build_transient(s, "b", 64), sum = build_transient(s, "sum", 64);
   int c = build_transient(s, "c", 64), end = build_transient(s, "end", 64);
   build_source(s, "a", a);
   ls_schedule_collective(s, "reduce a", LS_GROUP_WORLD, LS_ALL_REDUCE, a, a);
-  build_source(s, "b", b); /* beside the reduction */
+  build_source(s, "b", b); /* during the reduction */
   int waits = build_op2(s, &op_sum, "sum", a, b, sum);
   build_source(s, "c", c); /* behind it */
   build_op2(s, &op_sum, "end", sum, c, end);
@@ -378,7 +378,7 @@ static void test_every_allocation_fails_once(void **state) {
   }
 }
 
-/* Of every row: the first case's inputs and outputs, as one task. */
+/* One task for every row, with the first case's inputs and outputs. */
 static void test_every_op_of_a_graph_may_be_a_task(void **state) {
   for (int n = 0; ls_ops[n]; n++) {
     const ls_op_t *op = ls_ops[n];

@@ -22,7 +22,7 @@ static void members_take_turns(void **state) {
     assert_int_equal(ls_program_tree(&p, 0, m), tree[m]);
 }
 
-/* How a toy member treats the gradient. */
+/* A toy member's treatment of the gradient. */
 typedef enum { WRITES, ADDS, UPDATES, READS, LEAVES } use_t;
 
 /* grad = 2 x, or grad += 2 x; then param += grad, with the stats. */
@@ -188,7 +188,7 @@ static void steps_of_a_period_differ(void **state) {
   ls_program_release(&p);
 }
 
-/* What the step before has written is no value of this one. */
+/* A value that the step before has written is none of this step. */
 static void each_step_of_a_period_is_proven(void **state) {
   ls_program_t p = program(1, 2, (use_t[]){WRITES, UPDATES});
   p.period = 2;

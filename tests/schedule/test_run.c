@@ -362,7 +362,7 @@ static ls_status_t late(ls_stream_t *stream, const ls_kernel_args_t *args) {
   return op_double.forward(stream, args);
 }
 
-/* Of a device's captured step, how long compute waits for others, and nothing else, is known. */
+/* A device's captured step tells how long compute waits for others, and nothing else. */
 static void test_waits_for_others_are_timed(void **state) {
   ls_op_t op_late = op_double;
   op_late.name = "late";

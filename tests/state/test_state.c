@@ -94,7 +94,7 @@ static void expect_change(const ls_device_t *device, uint64_t *epoch, bool chang
   *epoch = device->epoch;
 }
 
-/* On the host and on a device with memory of its own. */
+/* Both on the host and on a device with memory of its own. */
 static void rows_are_filled_brought_and_taken_back(void **unused) {
   const ls_range_t own[] = {{1, 3}, {6, 7}};
   int whole = declare((ls_state_row_t){.name = "steps",

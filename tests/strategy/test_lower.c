@@ -171,7 +171,7 @@ static void test_communication_overlaps(void **state) {
   }
 }
 
-/* On one rank the squares are summed right after a bucket's last gradient. */
+/* One rank sums the squares right after a bucket's last gradient. */
 /* The 1 with which it starts is the host's, in every member; a seed of another value, or of the graph's own, has its task. */
 static void the_backward_pass_starts_without_a_task(void **state) {
   const ls_graph_node_t *fill = &graph->nodes[graph->tensors[graph->seed].producer];
@@ -206,8 +206,8 @@ static void test_norm_while_hot(void **state) {
   ls_schedule_destroy(s);
 }
 
-/* With a side lane: what runs there, and what waits for it. The first layer's gradient is all that is left behind the last
- * gradient of values; it goes where the lanes are expected to be free. */
+/* The side lane's tasks, and those that wait for them. Only the first layer's gradient is left after the last
+ * gradient of values; it goes to the lane that is expected to be free. */
 static void gradients_of_parameters_run_aside(void **state) {
   for (int exchange = 0; exchange < 2; exchange++) {
     ls_lower_t in = request(1 + exchange, 1, 1);
@@ -323,7 +323,7 @@ static void more_micro_batches_make_no_schedule_larger(void **state) {
   }
 }
 
-/* With one slot there is no next input to copy; what the host fills is pinned memory all the same. */
+/* One slot has no next input to copy; the host still fills pinned memory. */
 static void test_one_slot_with_copies(void **state) {
   ls_lower_t in = request(1, 1, 1 << 20);
   in.copies = true;

@@ -39,7 +39,7 @@ static void run_world(job_t *job, int ranks, world_t *world) {
   }
 }
 
-/* Whether one rank and `ranks` ranks end in the same bits. */
+/* True if one rank and `ranks` ranks end in the same bits. */
 static bool agree(job_t job, int ranks) {
   world_t one, many;
   run_world(&job, 1, &one);
@@ -89,7 +89,7 @@ static void test_plain_sums_do_not_agree(void **state) {
   assert_false(agree(job, 2) && agree(job, 4) && agree(job, 8));
 }
 
-/* With a clipped norm the buckets' own sums of squares would show in the parameters. */
+/* Buckets' own sums of squares would show in the parameters of a clipped step. */
 static void test_buckets_agree(void **state) {
   job_t job = inexact_job();
   world_t few, many;

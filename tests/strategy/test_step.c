@@ -211,7 +211,7 @@ static void test_low_precision_worlds_agree(void **state) {
   }
 }
 
-/* What is evaluated is what is trained: the loss of the same parameters, from the same rounded values. */
+/* Evaluation has the loss of the trained parameters, from the same rounded values. */
 static void test_low_precision_evaluation(void **state) {
   static const ls_dtype_t lows[] = {LS_BF16, LS_F16};
   for (int k = 0; k < LS_COUNT(lows); k++) {
@@ -234,8 +234,8 @@ static void test_low_precision_evaluation(void **state) {
   }
 }
 
-/* With samples of weight 1 gradients times 65536 are beyond f16: steps are skipped and the scale is halved until they
- * fit, and a scale that was good for long enough is doubled. */
+/* Gradients of samples of weight 1, times 65536, are beyond f16: steps are skipped and the scale is halved until
+ * they fit. A scale that was good for long enough is doubled. */
 static void test_an_overflow_halves_the_loss_scale(void **state) {
   job_t job = job_default();
   job.low = LS_F16;
@@ -514,7 +514,7 @@ static void test_nan_skips_the_step(void **state) {
   }
 }
 
-/* Whoever waits for a rank that never comes is told which collective of which step, and does not go on. */
+/* A rank that waits for one that never comes is told the collective and the step, and does not go on. */
 static void test_absent_rank(void **state) {
   job_t job = job_default();
   world_t world;

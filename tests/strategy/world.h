@@ -59,7 +59,8 @@ void world_release(world_t *world);
 
 /* The network alone, for tests of the lowering: the graph is the caller's. */
 void network_make(ls_ctx_t *ctx, int64_t rows, double dropout, bool training, ls_graph_t **graph);
-/* With the job's dropout, frozen, shared and recurrent layers, for training unless it evaluates. */
+/* The network has the job's dropout, frozen, shared and recurrent layers; it is for training unless the job
+ * evaluates. */
 void network_make_of(ls_ctx_t *ctx, int64_t rows, const job_t *job, ls_graph_t **graph);
 /* The number of x (and target) at (sample, column) of step `step`: small multiples of 1/2. */
 float network_x(int step, int64_t sample, int64_t column);

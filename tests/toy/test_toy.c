@@ -50,7 +50,7 @@ static ls_status_t collectives_alone(void *user, const ls_schedule_t *s, int tas
   return LS_OK;
 }
 
-/* Parameters are the same on all ranks behind every fourth step, and only there; a step's price is the mean of four. */
+/* Parameters are the same on all ranks after every fourth step, and only there; a step's price is the mean of four. */
 static void ranks_train_apart_and_are_averaged(void **state) {
   for (int micro_batches = 1; micro_batches <= 3; micro_batches++)
     for (int steps = 3; steps <= 9; steps++) {
