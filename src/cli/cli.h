@@ -172,8 +172,6 @@ ls_status_t cli_config_load(ls_ctx_t *ctx, const cli_args_t *args, const char *c
                             ls_config_t **config);
 /* Under the command line's assignments and then --ranks, which beats the file and is checked with it. */
 ls_status_t cli_config_load_ranks(ls_ctx_t *ctx, const cli_args_t *args, ls_config_t **config);
-/* resolved.c: every option with its value and the place that gave it. */
-ls_status_t cli_resolved_show(ls_ctx_t *ctx, const ls_config_t *config, bool as_json);
 /* If a launcher started this process, its number of ranks replaces --ranks; else false. */
 bool cli_ranks_started(cli_args_t *args);
 

@@ -94,6 +94,34 @@ static void print_people(const ls_config_t *config, const ls_plan_world_t *lower
   ls_free(drawing);
 }
 
+static void print_options(const json_t *list) {
+  json_t *row;
+  size_t i, width = 0;
+  json_array_foreach(list, i, row) {
+    size_t len = json_string_length(json_object_get(row, "option"));
+    width = len > width && len <= 40 ? len : width;
+  }
+  json_array_foreach(list, i, row) {
+    char *text = json_dumps(json_object_get(row, "value"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    cli_print("%-*s  %-24s  %s\n", (int)width, json_string_value(json_object_get(row, "option")),
+              text ? text : "", json_string_value(json_object_get(row, "from")));
+    free(text);
+  }
+}
+
+static ls_status_t show_resolved(ls_ctx_t *ctx, const ls_config_t *config, bool as_json) {
+  json_t *list = ls_config_resolved(config);
+  if (!list) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the configuration's values");
+  if (as_json) {
+    cli_print_json(
+        json_pack("{s:s, s:s?, s:o}", "command", "inspect", "env", config->doc.env, "resolved", list));
+    return LS_OK;
+  }
+  print_options(list);
+  json_decref(list);
+  return LS_OK;
+}
+
 enum { EXTRA_RESOLVED };
 static const cli_extra_t extras[] = {
     [EXTRA_RESOLVED] = {"--resolved", NULL,
@@ -106,7 +134,7 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_status_t status = cli_config_load_ranks(ctx, args, &config);
   if (status != LS_OK) return status;
   if (args->extra[EXTRA_RESOLVED]) {
-    status = cli_resolved_show(ctx, config, args->json);
+    status = show_resolved(ctx, config, args->json);
     goto config;
   }
   status = ls_plan_world_create(ctx, config, NULL, &lowered);

@@ -139,6 +139,9 @@ ls_status_t ls_config_read(ls_ctx_t *ctx, const ls_config_source_t *source, cons
 
 /* The resolved configuration as JSON (new reference; NULL when memory is short). */
 json_t *ls_config_json(const ls_config_t *config);
+/* [{option, value, from}] for every option; from: "FILE:LINE", LS_DOC_SET_FILE or "default". New reference; NULL when memory
+ * is short. */
+json_t *ls_config_resolved(const ls_config_t *config);
 #define LS_CONFIG_NAME "config.json" /* the resolved configuration in a run's directory */
 
 /* The sections with fixed names and those of strategies (layers: ls_layer_section_at), NULL behind the last,

@@ -1,6 +1,6 @@
-/* inspect --resolved: each option's value and where it comes from. The values are those of the saved configuration,
- * so none can be forgotten here; the document says which of them are written, and where. */
-#include "cli/cli.h"
+/* Every option's value and its place. The values are those of the saved configuration, so none can be forgotten here; the
+ * document says which of them are written, and where. */
+#include "config/config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,33 +65,11 @@ static void collect(resolved_t *r, const char *name, json_t *value, const ls_doc
   }
 }
 
-static void print_table(const json_t *list) {
-  json_t *row;
-  size_t i, width = 0;
-  json_array_foreach(list, i, row) {
-    size_t len = json_string_length(json_object_get(row, "option"));
-    width = len > width && len <= 40 ? len : width;
-  }
-  json_array_foreach(list, i, row) {
-    char *text = json_dumps(json_object_get(row, "value"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    cli_print("%-*s  %-24s  %s\n", (int)width, json_string_value(json_object_get(row, "option")),
-              text ? text : "", json_string_value(json_object_get(row, "from")));
-    free(text);
-  }
-}
-
-ls_status_t cli_resolved_show(ls_ctx_t *ctx, const ls_config_t *config, bool as_json) {
+json_t *ls_config_resolved(const ls_config_t *config) {
   resolved_t r = {json_array(), ls_doc_get(config->doc.root, "model")};
   json_t *values = ls_config_json(config);
-  if (!r.list || !values) return ls_fail(ctx, LS_ERR_MEMORY, "out of memory for the configuration's values");
-  collect(&r, "", values, config->doc.root);
+  if (r.list && values) collect(&r, "", values, config->doc.root);
+  if (!values) json_decref(r.list);
   json_decref(values);
-  if (as_json) {
-    cli_print_json(
-        json_pack("{s:s, s:s?, s:o}", "command", "inspect", "env", config->doc.env, "resolved", r.list));
-    return LS_OK;
-  }
-  print_table(r.list);
-  json_decref(r.list);
-  return LS_OK;
+  return values ? r.list : NULL;
 }
