@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/tool.h"
 #include "cli/stop.h"
+#include "plan/job.h"
 
 #include "base/process.h"
 #include "base/shell.h"
@@ -163,7 +164,7 @@ static bool by_thresholds(const cli_args_t *args) {
 
 static ls_status_t check_extras(ls_ctx_t *ctx, const cli_args_t *args) {
   const char *emit = args->extra[EXTRA_EMIT], *policy = args->extra[EXTRA_POLICY];
-  ls_status_t status = emit ? cli_planner_emit_check(ctx, emit) : LS_OK;
+  ls_status_t status = emit ? ls_plan_job_check(ctx, emit) : LS_OK;
   if (status != LS_OK) return status;
   if (policy && strcmp(policy, "priced") != 0 && !by_thresholds(args))
     return ls_fail(ctx, LS_ERR_ARGUMENT, "--policy takes priced or thresholds, not \"%s\"", policy);

@@ -16,8 +16,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
 enum { CLI_BUSY_BYTES = 320 };
 bool cli_planner_busy(const ls_plan_t *plan, char text[CLI_BUSY_BYTES]);
 void cli_planner_table(const ls_config_t *config, ls_planned_t *planned);
-/* planner_emit.c: what starts the choice elsewhere; the check refuses a form that there is not. */
-ls_status_t cli_planner_emit_check(ls_ctx_t *ctx, const char *form);
+/* planner_emit.c: prints the job that runs the choice elsewhere. */
 ls_status_t cli_planner_emit(ls_ctx_t *ctx, const cli_args_t *args, const ls_config_t *config,
                              ls_planned_t *planned, const char *form, bool devices_given);
 /* What the study's rules say (the report tool has them), for comparison; as a table or, with --json, a document. */
