@@ -74,6 +74,10 @@ ls_status_t ls_busy_note(ls_planner_t *p, const char *timing, int64_t rows);
 bool ls_busy_timed(const ls_planner_t *p, const char *timing, int64_t rows);
 ls_status_t ls_busy_mark(ls_planner_t *p, double others);
 
+/* enumerate.c: fits every candidate that is worth trying, and leaves out those with the step of another. */
+ls_status_t ls_plan_enumerate(const ls_planner_t *p, const ls_plan_options_t *options, ls_plan_t *plan);
+/* Whether so many devices are among those asked for. */
+bool ls_plan_asked_for(int n, const ls_plan_options_t *options);
 /* crossover.c: the smallest global batch from which `devices` are faster than one, by pricing alone. */
 ls_status_t ls_plan_crossover(ls_planner_t *p, int devices, int64_t batch_max, ls_crossover_t *crossover);
 /* conclude.c: sorts priced candidates; choice, comparison with one device, costs and reasons. */
