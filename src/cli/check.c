@@ -37,8 +37,8 @@ static void look_for_devices(ls_ctx_t *ctx, const ls_config_t *config) {
         (long long)config->parallel.ranks, backend->name, devices);
 }
 
-/* What is refused when the run starts. A configuration that train takes in one way alone, with --supervise or without, is
- * right, with a warning. A run that can be supervised has a place for the records that safety needs. */
+/* Refuses what the start of a run would refuse. A configuration that train takes only with --supervise, or only without it,
+ * gets a warning. A supervised run has a place for the records that safety needs. */
 static ls_status_t check_run(ls_ctx_t *ctx, const ls_config_t *config) {
   const bool supervised = config->checkpoint.dir != NULL;
   ls_status_t status = supervised ? LS_OK : ls_config_safety_check(ctx, config);

@@ -12,7 +12,7 @@ static bool is_stdin(const char *name) {
   return strcmp(name, "-") == 0;
 }
 
-/* What a second process, or a second look, would not read again; a file behind /dev/stdin has no folder. */
+/* A source that cannot be read twice: stdin, a pipe, a device. A file at /dev/stdin has no folder either. */
 static bool is_stream(const char *name) {
   struct stat info;
   if (is_stdin(name) || strncmp(name, "/dev/", 5) == 0 || strncmp(name, "/proc/", 6) == 0) return true;
@@ -55,7 +55,7 @@ static ls_status_t take_from(ls_ctx_t *ctx, const char *path, cli_args_t *args) 
   return status;
 }
 
-/* The configuration that lies beside the checkpoints of a run. */
+/* The configuration in the directory of a run. */
 static ls_status_t find_of_run(ls_ctx_t *ctx, cli_args_t *args) {
   static const char *const places[] = {LS_CONFIG_NAME, "../" LS_CONFIG_NAME};
   for (int i = 0; i < LS_COUNT(places) && !args->config; i++) {

@@ -60,7 +60,7 @@ const char *cli_planner_command(ls_arena_t *arena, const cli_args_t *args, const
   return line;
 }
 
-/* Where no table says it. */
+/* Warns on stderr if no table says it. */
 static void warn_busy(ls_ctx_t *ctx, const ls_plan_t *plan) {
   char busy[CLI_BUSY_BYTES];
   if (cli_planner_busy(plan, busy)) ls_log(ctx, LS_LOG_WARN, "%s", busy);

@@ -1,4 +1,4 @@
-/* Results of a simulation for people: the points, and the reported figures beside them. */
+/* Results of a simulation for people: the points, and the reported figures next to them. */
 #include "cli/simulate.h"
 
 #include <math.h>

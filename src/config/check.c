@@ -179,8 +179,8 @@ static void check_parts(check_t *c) {
     check_patterns(c, "train.optimizer.groups", "train.optimizer.groups.match", &optimizer->group[i].match);
 }
 
-/* What a backend that is always here cannot do; which one "auto" is, and what a module has, shows where a device
- * is opened (ls_backend_check_math). */
+/* Only host backends are always there to be asked. Opening a device checks the others, and the one that "auto" means
+ * (ls_backend_check_math). */
 static void check_precision(check_t *c) {
   const ls_math_t math = (ls_math_t)c->config->train.precision;
   const ls_backend_t *backend = ls_backend_host(c->config->parallel.backend);

@@ -75,7 +75,7 @@ static bool same_value(const json_t *a, const json_t *b) {
   return json_equal(a, b);
 }
 
-/* If a checkpoint is older than an option, the option's default describes it. */
+/* An option's default describes checkpoints that are older than the option. */
 static void compare_row(differences_t *d, const char *section, const ls_option_t *row, const json_t *saved,
                         const json_t *now) {
   json_t *initial = ls_option_default_json(row);
@@ -150,7 +150,7 @@ static void name_columns(const json_t *meta, json_t *saved, json_t *now) {
 
 /* ---- the verdict ---- */
 
-/* Where a checkpoint's configuration is: beside it, or in it when it was copied alone. */
+/* The file of a checkpoint's configuration: in the run's directory, or the manifest if the checkpoint was copied alone. */
 static const char *saved_config(ls_arena_t *arena, const char *name) {
   char *dir = ls_path_parent(NULL, name), *beside = dir ? ls_path_join(NULL, dir, LS_CONFIG_NAME) : NULL;
   bool there = beside && ls_path_exists(beside);

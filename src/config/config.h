@@ -112,10 +112,10 @@ const void *ls_config_own(const ls_config_t *config, const ls_config_own_t *own)
 
 extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */
 
-/* What the configuration says for its strategy, or for another row (NULL: its own). */
+/* The options of the configured strategy (NULL), or of another row. */
 ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy);
-/* What an engine takes from the configuration, which it borrows. parallel.strategy names a row. Of the engine's options the
- * caller adds its ranks, and what it wants of them. */
+/* The parts of the configuration that an engine uses; it borrows them. parallel.strategy names a row. The caller adds its
+ * ranks to the engine's options. */
 ls_batching_t ls_config_batching(const ls_config_t *config);
 ls_step_options_t ls_config_step(const ls_config_t *config);
 ls_engine_options_t ls_config_engine(const ls_config_t *config);
@@ -124,7 +124,7 @@ void ls_config_say_unused(ls_ctx_t *ctx, const ls_config_t *config, const ls_bac
 
 enum { LS_CONFIG_SETS_MAX = 64 /* that the program takes from its command line */ };
 
-/* What ls_config_load and ls_config_parse leave open. */
+/* A source of a configuration, with what ls_config_load and ls_config_parse do not offer. */
 typedef struct {
   const char *name;      /* the file; or, with `text`, what messages call it */
   const char *text;      /* NULL: the file is read */
@@ -144,8 +144,8 @@ json_t *ls_config_json(const ls_config_t *config);
 json_t *ls_config_resolved(const ls_config_t *config);
 #define LS_CONFIG_NAME "config.json" /* the resolved configuration in a run's directory */
 
-/* The sections with fixed names and those of strategies (layers: ls_layer_section_at), NULL behind the last,
- * and what holds for the whole file: for the reference and what is made like it. */
+/* All sections but those of layers (ls_layer_section_at), NULL after the last, and rules for the whole file. The reference,
+ * the manual page and completion are made from them. */
 const ls_section_t *ls_config_section(int index);
 extern const char ls_config_file_help[];
 
@@ -159,7 +159,7 @@ typedef struct {
 /* One after the other: rows with .plan, then all rows of the strategy's own section. False after the last. Configurations
  * with the same strategy have the same rows. */
 bool ls_config_setting(const ls_config_t *config, int index, ls_setting_t *setting);
-/* Those that tune, by their names (new reference; NULL when memory is short). */
+/* The settings that tune, by name (new reference; NULL when memory is short). */
 json_t *ls_config_tuned_json(const ls_config_t *config);
 
 /* Refusals that depend on how a run is started: section safety without records to judge; more ranks that must be left than

@@ -42,8 +42,8 @@ typedef enum {
   LS_FIELD_STRINGS /* ls_strings_t: a list of strings, or one string */
 } ls_field_type_t;
 
-/* Which numbers are known; others are written as null, and a cleared record has one of them. The empty text is known
- * where all are. */
+/* The numbers that are known; others are written as null, and clearing a record sets one of them. The empty text is known if
+ * all numbers are. */
 typedef enum {
   LS_KNOWN_ALL,
   LS_KNOWN_FROM_0, /* not negative ones */

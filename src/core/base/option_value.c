@@ -149,7 +149,7 @@ static ls_status_t parse_string(const ls_option_source_t *s, const ls_option_t *
   return LS_OK;
 }
 
-/* Without an arena the text is a default, which starts at the current folder. */
+/* A text without an arena is a default, which starts at the current folder. */
 static ls_status_t parse_path(const ls_option_source_t *s, const ls_option_t *row, const ls_doc_node_t *node,
                               const char **out) {
   if (node->kind != LS_DOC_SCALAR) return fail_kind(s, row, node, "a path");

@@ -156,7 +156,7 @@ ls_status_t ls_candidate_lower(const ls_planner_t *p, ls_candidate_t *c, ls_prog
   return LS_OK;
 }
 
-/* Evaluation has a program of its own beside the training step's. */
+/* Evaluation has a program of its own. */
 static ls_status_t lower_evaluation(const ls_planner_t *p, ls_candidate_t *c, ls_program_t *program) {
   int64_t rows =
       ls_engine_eval_rows(ls_config_batching(&c->config), p->eval_samples, ls_candidate_devices(c));

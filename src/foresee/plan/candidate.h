@@ -17,7 +17,7 @@ typedef struct {
 /* A step that this plan has timed. */
 typedef struct ls_timed ls_timed_t;
 
-/* What all candidates share. */
+/* The state of a plan, shared by all candidates. */
 typedef struct {
   ls_ctx_t *ctx;
   const ls_config_t *config;
@@ -25,7 +25,7 @@ typedef struct {
   const ls_backend_t *backend;
   int devices;               /* that are here */
   int64_t memory_bytes;      /* of a device; of a host all ranks' together; 0 = not known */
-  int64_t host_memory_bytes; /* beside devices with memory of their own; 0 = not known */
+  int64_t host_memory_bytes; /* if devices have memory of their own; 0 = not known */
   ls_train_data_size_t data;
   int64_t data_rows;    /* of the data, both parts; 0 = not known */
   int64_t work_bytes;   /* of one thread that decodes samples for each batch */

@@ -155,8 +155,8 @@ static ls_status_t unpriced(const ls_planner_t *p, ls_candidate_t *c, const char
   return c->why ? LS_OK : LS_ERR_MEMORY;
 }
 
-/* Samples that are decoded for their batch. On a host the threads that decode take the time of those that compute; beside
- * a device they are early enough, or the step waits for them. */
+/* Adds the time for decoding samples. On a host, decoding takes the threads that compute. With a device the step waits only
+ * if decoding takes longer than the step. */
 static void add_input(const ls_planner_t *p, ls_candidate_t *c) {
   bool host = p->backend->host_processors;
   int threads = host ? ls_candidate_threads(c) : p->cpus / ls_candidate_devices(c);
@@ -204,8 +204,8 @@ static ls_candidate_t sibling(const ls_planner_t *p, const ls_candidate_t *c) {
   return base;
 }
 
-/* What ranks spend beyond the model they spend waiting for each other; one alone, in no task. A model that is too long is
- * so in all its parts. */
+/* Several ranks spend the time beyond the model waiting for each other; a single rank spends it outside its tasks. If the
+ * model is too long, all of its parts shrink alike. */
 static void add_beyond(ls_candidate_t *c, double beyond_ns) {
   const double by = beyond_ns < 0 ? fmax(1 + beyond_ns / c->step.ns, 0) : 1, more_ns = fmax(beyond_ns, 0);
   for (int i = 0; i < LS_PHASE_STEP_COUNT; i++)
@@ -214,9 +214,8 @@ static void add_beyond(ls_candidate_t *c, double beyond_ns) {
   c->parts_ns[ls_candidate_devices(c) > 1 ? LS_PHASE_STEP_COMM : LS_PHASE_STEP_REST] += more_ns;
 }
 
-/* Where all that a step contains was timed together, the timing takes the model's place. The model then says where the
- * time goes, what a purchase would change, and by how much a candidate that was not timed itself differs from its
- * sibling. */
+/* The timing replaces the model if a whole step was timed. The model then only says where the time goes, what a purchase
+ * would change, and by how much an untimed candidate differs from its timed sibling. */
 static ls_status_t by_timing(const ls_planner_t *p, ls_candidate_t *c, const ls_cost_t *own) {
   ls_cost_t of = *own;
   ls_time_t step, mean;

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What a run takes for a step at worst decides: a short median is worth nothing to a run whose other steps are long, and a
- * mean that varies may be the long one next time. */
+/* The upper bound of the mean decides: a short median is worth nothing to a run whose other steps are long, and a mean that
+ * varies may be the long one next time. */
 static int by_time(const void *a, const void *b) {
   const ls_candidate_t *x = a, *y = b;
   bool good_x = x->priced && x->fits, good_y = y->priced && y->fits;
@@ -35,7 +35,7 @@ static double needed_mb(const ls_candidate_t *c) {
   return (double)(c->host_short ? c->need.host_bytes : c->device_bytes) * 1e-6;
 }
 
-/* Where the libraries are not measured, part of what is needed is no more than an allowance for them. */
+/* Says that the need contains an allowance if the libraries' memory was not measured. */
 static const char *allowance(const ls_candidate_t *c) {
   return c->library_assumed && !c->host_short ? " with an allowance for libraries (not measured here)" : "";
 }
@@ -74,8 +74,7 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
                                     differs, *differs ? "; " : "", c->exposed_ns * 1e-3, sure);
 }
 
-/* What the choice says of itself: nothing, unless its steps or those of the next best vary by more than what is between
- * them. */
+/* A doubt about the choice: "" unless its steps, or those of the next best candidate, vary by more than the two differ. */
 static const char *doubt(ls_arena_t *arena, const ls_plan_t *plan) {
   const ls_time_t *best = &plan->candidate[0].mean, *next = &plan->candidate[plan->count > 1].mean;
   if (plan->count < 2 || !plan->candidate[1].priced || !plan->candidate[1].fits ||

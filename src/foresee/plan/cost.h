@@ -1,4 +1,4 @@
-/* From a profile to a cost model of one candidate. Times are kept per family (the timing key): everything on
+/* Makes a cost model of one candidate from a profile. Times are kept per family (the timing key): everything on
  * which a step's task times depend, except the number of rows. Inside the plan module. */
 #ifndef LS_PLAN_COST_H
 #define LS_PLAN_COST_H
@@ -54,7 +54,7 @@ ls_status_t ls_cost_keep_tasks(ls_ctx_t *ctx, ls_profile_t *profile, const char 
 /* Stores what all blocks of a timing say about its step. */
 ls_status_t ls_cost_keep_step(ls_ctx_t *ctx, ls_profile_t *profile, const char *timing, int64_t rows,
                               const ls_timing_block_t *block, int blocks, bool well);
-/* What the process of a timing took (ls_timing_t). 0: exactly so many rows were not timed, or the system does not say. */
+/* Bytes that the process of a timing took (ls_timing_t). 0: so many rows were not timed, or the system does not say. */
 int64_t ls_cost_process_bytes(const ls_profile_t *profile, const char *family, int64_t rows);
 ls_status_t ls_cost_keep_process_bytes(ls_profile_t *profile, const char *family, int64_t rows,
                                        int64_t bytes);

@@ -50,7 +50,7 @@ bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_tas
   return true;
 }
 
-/* Where the optimizer's tasks are kept over bytes, for buckets that were not timed. */
+/* The key of the optimizer's tasks over bytes, for buckets that were not timed. */
 void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]) {
   snprintf(key, LS_PROFILE_KEY_BYTES, "%s | op %s", family, task->op ? task->op->name : "copy");
 }

@@ -6,12 +6,12 @@
 
 #include "plan/cost.h"
 
-/* Where a task's time over rows is kept. False: it is not timed (a collective). */
+/* The key of a task's time over rows. False: it is not timed (a collective). */
 bool ls_family_task_key(const char *family, const ls_schedule_t *s, const ls_task_t *task,
                         char key[LS_PROFILE_KEY_BYTES]);
 /* Tasks of the optimizer and casts for the wire: they do not depend on rows. */
 bool ls_family_by_bytes(const ls_task_t *task);
-/* Where these are kept over bytes, for buckets that were not timed. */
+/* The key of their times over bytes, for buckets that were not timed. */
 void ls_family_op_key(const char *family, const ls_task_t *task, char key[LS_PROFILE_KEY_BYTES]);
 /* "overhead", "skew", "process" (bytes); of a timing (ls_cost_timing) "step", "mean", "well timed", "busy". Returns key. */
 const char *ls_family_key(const char *family, const char *what, char key[LS_PROFILE_KEY_BYTES]);

@@ -36,7 +36,7 @@ typedef struct {
   struct ls_timing_block *block; /* of all its timings */
   int blocks;
   bool fits;         /* into the memory of a device, and of the host */
-  bool host_short;   /* it does not fit because the host's memory beside the devices is too small */
+  bool host_short;   /* it does not fit because the host's memory is too small, not a device's */
   bool priced;       /* false: `why` says what is missing, the numbers below are NAN */
   bool interpolated; /* from neighbouring batches, because the time for measuring was over */
   ls_time_t step;    /* the median of a run's steps, and the interval that holds it in 90 % of runs */
@@ -98,7 +98,7 @@ typedef struct {
   int count;
   int choice;                  /* index, -1 = none */
   int64_t memory_bytes;        /* to be filled: of a device, of a host by all ranks; 0 = not known */
-  int64_t host_memory_bytes;   /* to be filled beside devices with memory of their own; 0 = not known */
+  int64_t host_memory_bytes;   /* to be filled, if devices have memory of their own; 0 = not known */
   ls_crossover_t crossover[2]; /* of two and of four devices */
   int crossover_count;
   int64_t batch_max; /* up to which was looked */
@@ -126,8 +126,8 @@ typedef struct {
   int64_t rows;         /* of the data set with its validation part; 0 = synthetic data's, else samples */
   int64_t
       text_bytes; /* of text and images that are kept in memory; other samples are counted by their shapes */
-  int64_t reading_bytes;  /* held while the data set is read */
-  int64_t work_bytes;     /* held by each thread that decodes samples for each batch */
+  int64_t reading_bytes;  /* taken while the data set is read */
+  int64_t work_bytes;     /* of each thread that decodes samples for each batch */
   ls_input_times_t input; /* ls_dataset_time: samples that are decoded for each batch */
   const char *stat_path;  /* how busy the processors are, instead of /proc/stat */
 } ls_plan_options_t;
@@ -148,7 +148,7 @@ int64_t ls_plan_libraries(const ls_profile_t *profile, const ls_backend_t *backe
 int64_t ls_plan_device_bytes(const ls_profile_t *profile, const ls_backend_t *backend, int ranks,
                              const ls_train_memory_t *need, int64_t process_bytes, int64_t *library_bytes,
                              bool *assumed);
-/* What a process held beyond lockstep's own allocations while a plan timed this step on a host, by the profile. `config` is
+/* Memory of a process beyond lockstep's own allocations, measured while a plan timed this step on a host. `config` is
  * a candidate's, or says the strategy, ranks and threads of a training; rows: of rank 0's micro-batch. *bytes 0: the step
  * was not timed. */
 ls_status_t ls_plan_process_bytes(ls_ctx_t *ctx, const ls_config_t *config, const ls_profile_t *profile,

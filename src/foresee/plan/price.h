@@ -17,9 +17,9 @@ typedef struct {
   double model_error;      /* half-width of the model's own 90 % interval, as a part of the step; 0 = none */
 } ls_cost_model_t;
 
-/* Sets slowdown for communication beside compute: tasks of either lane that computes take `compute` times as long while
+/* Sets the slowdown of lanes that communicate and compute at once: tasks of either lane that computes take `compute` times as long while
  * collectives run, collectives `comm` times as long while the compute lane is busy. Lanes that compute do not slow each
- * other down: tasks of the side lane, and those beside them, are timed while both are busy. */
+ * other down, because tasks of two lanes are timed while both are busy. */
 void ls_cost_model_overlap(ls_cost_model_t *model, double compute, double comm);
 
 /* step.ns is the time at which the last task ends, plus the overhead. Its interval follows the critical path,

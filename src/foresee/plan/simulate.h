@@ -36,7 +36,7 @@ typedef struct {
   ls_sim_figure_t launch_ns;
 } ls_sim_device_t;
 
-/* Between the devices of one node. */
+/* The links between the devices of one node. */
 typedef struct {
   int topology; /* ls_sim_topology_t */
   ls_sim_figure_t link_latency_ns, link_bytes_per_s, bridge_bytes_per_s;
@@ -44,7 +44,7 @@ typedef struct {
   ls_sim_figure_t host_bytes_per_s, step_overhead_ns, overlap_slowdown;
 } ls_sim_node_t;
 
-/* Between nodes. nodes 1: there is no network. */
+/* The links between nodes. nodes 1: there is no network. */
 typedef struct {
   int64_t nodes;
   ls_sim_figure_t latency_ns, bytes_per_s;

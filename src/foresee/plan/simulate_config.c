@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Where the configuration names no strategy, or auto, a simulation takes the one that several ranks would use. */
+/* A simulation takes the default strategy of several ranks if the configuration names none, or auto. */
 static const char *strategy_of(const ls_config_t *config) {
   return config->parallel.usual ? ls_strategy_default(2)->name : config->parallel.strategy;
 }
@@ -43,7 +43,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   return LS_OK;
 }
 
-/* By name, so that a new precision of training is simulated as soon as machine files have a figure for it. */
+/* Compares names, so that a new precision of training is simulated as soon as machine files have a figure for it. */
 static int precision_of(const ls_config_t *config) {
   int found = 0;
   for (int i = 0; ls_sim_precisions[i]; i++)

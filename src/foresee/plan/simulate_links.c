@@ -32,7 +32,7 @@ static links_t links_of(const ls_sim_machine_t *m, int ranks, bool quick) {
   l.overhead_ns = quick ? node->quick_overhead_ns.value : node->collective_overhead_ns.value;
   l.alpha_ns = node->link_latency_ns.value;
   l.beta_ns = 1e9 / rate;
-  /* Behind a host bridge all transfers share one path. */
+  /* All transfers over a host bridge share one path. */
   if (node->topology == LS_SIM_HOST_BRIDGE && l.local > 1)
     l.beta_ns = fmax(l.beta_ns, 1e9 * l.local / node->bridge_bytes_per_s.value);
   if (l.nodes > 1) {

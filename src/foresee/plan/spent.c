@@ -35,7 +35,7 @@ static const ls_record_t beside_record = LS_RECORD(beside_rows);
 
 const char *const ls_plan_no_libraries = "libraries: not measured here, run lockstep probe";
 
-/* What a plan measured of this step, if one has timed it. */
+/* The bytes that a plan measured with this step, if one has timed it. */
 static int64_t process_bytes(ls_ctx_t *own, const ls_config_t *config, const ls_train_report_t *r,
                              const ls_backend_t *backend, const ls_profile_t *profile) {
   ls_config_t copy = *config;

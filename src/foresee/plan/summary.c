@@ -1,11 +1,11 @@
-/* From timed blocks of steps to what a run can be expected to take. */
+/* Makes the expectation of a run from timed blocks of steps. */
 #include "plan/timing.h"
 
 #include "stat/stat.h"
 
 #include <math.h>
 
-/* Of all blocks together, not of each: a run has quick and slow times as well. */
+/* The median of all blocks together, because a run has quick and slow times as well. */
 static double pooled_median(const ls_timing_block_t *block, int blocks, double *work) {
   int64_t n = 0;
   for (int b = 0; b < blocks; b++)

@@ -40,7 +40,7 @@ static ls_status_t make_noise(crew_t *crew) {
   return LS_OK;
 }
 
-/* As many samples as training has, but no more than are enough. */
+/* The number of samples: as in training, but no more than are enough. */
 static int64_t data_rows(const ls_timing_job_t *job) {
   const ls_config_t *config = job->config;
   int64_t rows = job->data_rows > 0                       ? job->data_rows

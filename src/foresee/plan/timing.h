@@ -50,7 +50,7 @@ typedef struct {
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *timing);
 void ls_timing_release(ls_timing_t *timing);
 
-/* What a run of the step can be expected to take, from all blocks that a plan has timed, each of which has kept a step.
+/* The expectation of a run of the step, from all blocks that a plan has timed, each of which has kept a step.
  *   median: of all steps. The interval holds 90 % of the blocks' medians.
  *   mean:   a run lasts as many means as it has steps, tails included. The interval is the mean's own, at 90 %, from the
  *           spread of the blocks (ratio estimator: Cochran 1977, section 6.3). */

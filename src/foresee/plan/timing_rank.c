@@ -145,7 +145,7 @@ void ls_timing_rank_close(ls_timing_rank_t *r) {
   r->task_ns = NULL;
 }
 
-/* What a member took that the step did not run is what it took before. */
+/* A member that the step did not run keeps its time from the step before. */
 static void note_tasks(ls_timing_rank_t *r) {
   const ls_program_t *p = &r->engine.step[LS_STEP_TRAIN].program;
   const ls_step_times_t *took = r->engine.took;

@@ -92,7 +92,7 @@ static ls_status_t parse_list(ls_ctx_t *ctx, ls_arena_t *arena, const char *name
   return status;
 }
 
-/* Those for simulation alone. */
+/* Strategies for simulation alone. */
 static const ls_strategy_t *const simulated[] = {&ls_strategy_sharded};
 
 /* A strategy that workloads can be simulated with: the distributed ones, and those for simulation alone. */

@@ -62,7 +62,7 @@ typedef struct {
 ls_status_t ls_workload_work(ls_ctx_t *ctx, const ls_sim_machine_t *machine, const ls_workload_run_t *run,
                              ls_sim_work_t *work);
 
-/* workload_report.c: a reported row beside the simulated one. */
+/* workload_report.c: a reported row compared with the simulated one. */
 typedef struct {
   double reported_efficiency; /* of 1; NAN = neither said nor derivable */
   double simulated_efficiency;
@@ -78,7 +78,7 @@ int64_t ls_reported_batch(const ls_workload_t *workload, const ls_reported_t *ro
 void ls_reported_compare(const ls_workload_t *workload, const ls_reported_t *row,
                          const ls_sim_point_t *simulated, const ls_sim_point_t *single,
                          ls_reported_view_t *view);
-/* Where the reported table contradicts itself: one sentence a line, "" = nowhere. In the workload's arena;
+/* Contradictions within the reported table: one sentence a line, "" = none. In the workload's arena;
  * NULL when memory is short. */
 const char *ls_reported_contradictions(ls_workload_t *workload);
 

@@ -143,7 +143,7 @@ static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, i
   return ls_workload_lower(ctx, run->workload, run->strategy, rank, ranks, rows, program);
 }
 
-/* What one device takes according to the report. */
+/* The step time of one device according to the report. */
 static double reported_step_ns(const ls_workload_t *w) {
   for (int i = 0; i < w->reported_count; i++) {
     const ls_reported_t *row = &w->reported[i];

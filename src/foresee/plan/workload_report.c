@@ -18,7 +18,7 @@ static int64_t batch_of(const ls_workload_t *w, const ls_reported_t *row) {
   return w->batch_per_device > 0 ? w->batch_per_device : w->global_batch / row->ranks;
 }
 
-/* What throughput and time of a step make of the batch per device; 0 = not both are said. */
+/* The batch per device by throughput and step time; 0 = the report lacks one of them. */
 static double implied_batch(const ls_reported_t *row) {
   return row->samples_per_s * row->step_time_ms * 1e-3 / (double)row->ranks;
 }
