@@ -107,6 +107,17 @@ if command -v python3 >/dev/null 2>&1; then
   cat "$work/out"
 fi
 
+# a_program_that_is_replaced: the next life is one of the program that began the run, not none
+cp "$program" "$work/lockstep"
+LOCKSTEP_FAULT="kill 1 400 $work/replaced.once" "$work/lockstep" train "$work/c.yaml" --supervise --quiet --json --set train.checkpoint.dir="$work/replaced" \
+  >"$work/replaced.json" 2>"$work/err" &
+pid=$! run=replaced
+wait_until "the ranks of a program" [ -e "$work/replaced/monitor/ranks.page" ]
+rm "$work/lockstep"
+got=0
+wait $pid || got=$?
+same_bits
+
 # a rank that fails in every life is left out: the bits are those of a run that was resumed on the others
 # fewer NAME RANKS RANK [ARGUMENT...]: of so many ranks this one is left out
 fewer() {

@@ -101,6 +101,8 @@ static int read_report(int fd) {
 static int start(const ls_child_spec_t *spec, int pipes[PIPES][2], pid_t *child) {
   char program[PATH_MAX];
   if (spec->self && !ls_process_program(program)) return errno;
+  /* Its file may have been replaced since this process began, which still is the old one. */
+  if (spec->self && access(program, X_OK) != 0) snprintf(program, sizeof program, "/proc/self/exe");
   for (int i = 0; i < PIPES; i++)
     if ((i == REPORT || spec->stream[i].pipe) && pipe2(pipes[i], O_CLOEXEC) != 0) return errno;
   char **environment = changed_environment(spec->environment);

@@ -197,7 +197,7 @@ static int report(run_t *run) {
   const int code = ls_ranks_code(r), interrupted = ls_status_exit_code(LS_ERR_INTERRUPTED);
   if (r->failed < 0) return 0;
   const ls_child_end_t *end = &r->rank[r->failed].end;
-  const bool by_request = end->signal == SIGUSR1 || end->signal == SIGTERM || end->signal == SIGINT;
+  const bool by_request = end->signal == SIGUSR1 || end->signal == q->asked();
   if (q->asked() && (run->forced || by_request)) {
     if (r->rank[0].end.signal)
       ls_fail(run->ctx, LS_ERR_INTERRUPTED, "interrupted by %s", q->name(q->asked()));
