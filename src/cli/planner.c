@@ -79,7 +79,7 @@ static void say_choice(ls_ctx_t *ctx, ls_arena_t *arena, const ls_candidate_t *c
            "for "
            "exactly %d",
            asked ? "--ranks" : "parallel.ranks:", most, ls_candidate_devices(c),
-           ls_strategy_default(most)->name, most);
+           ls_config_usual(&c->config, most)->name, most);
 }
 
 /* The same command line with the candidate's assignments, as a new program in this process: what planning took, and what

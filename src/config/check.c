@@ -230,7 +230,7 @@ static void check_names(check_t *c, const char *usual) {
 ls_status_t ls_config_check(ls_ctx_t *ctx, ls_config_t *config) {
   check_t c = {.ctx = ctx, .config = config};
   const long long ranks = config->parallel.ranks, batch = config->train.batch, steps = config->train.steps;
-  const char *usual = ls_strategy_default(ranks)->name;
+  const char *usual = ls_config_usual(config, ranks)->name;
   int64_t samples;
   choose_length(&c);
   if (__builtin_mul_overflow(config->train.steps, config->train.batch, &samples))
@@ -249,6 +249,10 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, ls_config_t *config) {
            "the "
            "launcher): leave the strategy out, write %s, or use one rank",
            row->name, ranks, usual);
+  const int shard = config->parallel.options.shard;
+  if (row && row->distributed && shard != LS_SHARD_AUTO && row->shards != (shard == LS_SHARD_OPTIMIZER))
+    refuse(&c, "parallel.shard", "strategy %s %s: leave parallel.strategy out, or parallel.shard", row->name,
+           row->shards ? "shards the optimizer's state" : "gives every rank a copy of it");
   const ls_place_t optimizer = place_of(config, "train.optimizer"), prune = place_of(config, "train.prune");
   c.status = ls_config_first(c.status, ls_optim_check(ctx, &optimizer, &config->optimizer));
   c.status = ls_config_first(c.status, ls_prune_check(ctx, &prune, &config->prune));

@@ -114,6 +114,8 @@ extern const char *const ls_wire_names[]; /* "f32", "bf16", "f16", NULL */
 
 /* The options of the configured strategy (NULL), or of another row. */
 ls_strategy_options_t ls_config_strategy(const ls_config_t *config, const ls_strategy_t *strategy);
+/* The strategy of so many ranks where none is named. */
+const ls_strategy_t *ls_config_usual(const ls_config_t *config, int64_t ranks);
 /* The parts of the configuration that an engine uses; it borrows them. parallel.strategy names a row. The caller adds its
  * ranks to the engine's options. */
 ls_batching_t ls_config_batching(const ls_config_t *config);

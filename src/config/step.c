@@ -30,6 +30,10 @@ static ls_status_t build(ls_ctx_t *ctx, const void *of, ls_step_kind_t kind, int
   return status;
 }
 
+const ls_strategy_t *ls_config_usual(const ls_config_t *config, int64_t ranks) {
+  return ls_strategy_default(ranks, config->parallel.options.shard == LS_SHARD_OPTIMIZER);
+}
+
 ls_batching_t ls_config_batching(const ls_config_t *config) {
   return (ls_batching_t){.batch = config->train.batch,
                          .micro_batches = config->train.accumulate,

@@ -40,7 +40,7 @@ static void make_table(rank_t *rank, cut_t cut) {
   int frozen = ls_graph_param(g, "c.frozen", LS_SHAPE(LS_F32, 23), (ls_init_t){LS_INIT_ONES, 0});
   g->tensors[frozen].trainable = false;
   ls_graph_param(g, "a.bias", LS_SHAPE(LS_F32, 17), (ls_init_t){LS_INIT_ONES, 0});
-  NEED(ls_state_table_create(rank->ctx, g, &rank->table) == LS_OK);
+  NEED(ls_state_table_create(rank->ctx, g, 1, &rank->table) == LS_OK);
   ls_graph_destroy(g);
   ls_state_owner_t owner = cut == CUT_NONE ? LS_STATE_REPLICATED : LS_STATE_SHARDED;
   declare(rank,

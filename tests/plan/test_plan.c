@@ -7,7 +7,7 @@
 static const ls_plan_options_t untimed = {
     .devices_max = 2, .budget_s = 1e-9, .samples = 640, .no_crossover = true};
 
-static const char more[] = "train: {batch: 64, steps: 1000}\nparallel: {backend: ref}\n"
+static const char more[] = "train: {batch: 64, steps: 1000}\nparallel: {backend: ref, shard: none}\n"
                            "cost: {power_w: 500, price_kwh: 0.2, device_hour: 3}\n";
 
 /* One device and two, timed at batch 64; an all-reduce takes comm_ns. */

@@ -77,7 +77,7 @@ ls_schedule_t *build_begin(ls_ctx_t *ctx, int rank, int world_size, int input_sl
   ls_schedule_t *s = NULL;
   ls_state_table_t *table = NULL;
   int index;
-  ls_status_t status = ls_state_table_create(ctx, NULL, &table);
+  ls_status_t status = ls_state_table_create(ctx, NULL, 1, &table);
   for (int i = 0; i < LS_COUNT(rows) && !status; i++)
     status = ls_state_declare(table, &rows[i], &index);
   if (!status) ls_schedule_create(ctx, table, rank, world_size, input_slots, &s);

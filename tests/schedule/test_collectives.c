@@ -98,7 +98,7 @@ static void messages(job_t *job, int group) {
 
 static void make(ls_ctx_t *ctx, int rank, int size, job_t *job) {
   *job = (job_t){.whole = (int64_t)size * PART};
-  assert_int_equal(ls_state_table_create(ctx, NULL, &job->table), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, NULL, 1, &job->table), LS_OK);
   assert_int_equal(ls_schedule_create(ctx, job->table, rank, size, 1, &job->s), LS_OK);
   job->x = row(job, INPUT, LS_GROUP_WORLD, job->whole);
   job->y = build_transient(job->s, "y", job->whole);

@@ -20,7 +20,7 @@ static void test_places(void **state) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(ctx);
   ls_layout_t *l;
-  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  assert_int_equal(ls_layout_create(ctx, g, 1, &l), LS_OK);
   assert_int_equal(l->count, 3);
   static const struct {
     const char *name;
@@ -54,7 +54,7 @@ static void test_initial_values_of_large_parameters(void **state) {
   ls_graph_param(g, "normal", LS_SHAPE(LS_F32, 701, 703), (ls_init_t){LS_INIT_KAIMING, 0});
   ls_graph_param(g, "uniform", LS_SHAPE(LS_F32, 33, 35), (ls_init_t){LS_INIT_XAVIER, 0});
   ls_layout_t *l;
-  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  assert_int_equal(ls_layout_create(ctx, g, 1, &l), LS_OK);
   float *flat = ls_alloc_array(ctx, (size_t)l->total, sizeof *flat);
   float *one = ls_alloc_array(ctx, (size_t)l->total, sizeof *one);
   assert_true(flat && one);
@@ -82,7 +82,7 @@ static void test_frozen_parameters_and_states_stand_behind(void **state) {
   ls_graph_state(g, "d.mean", LS_SHAPE(LS_F32, 3), (ls_init_t){LS_INIT_NORMAL, 1});
   ls_graph_param(g, "e.last", LS_SHAPE(LS_F32, 2), (ls_init_t){LS_INIT_ONES, 0});
   ls_layout_t *l;
-  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  assert_int_equal(ls_layout_create(ctx, g, 1, &l), LS_OK);
   static const struct {
     const char *name;
     int64_t offset;
@@ -115,7 +115,7 @@ static void test_initial_values_and_hash(void **state) {
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   ls_graph_t *g = make_graph(ctx);
   ls_layout_t *l;
-  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  assert_int_equal(ls_layout_create(ctx, g, 1, &l), LS_OK);
   float flat[80], again[80], other[80], first[15];
   memset(flat, 0xff, sizeof flat);
   ls_layout_init(l, 42, flat);
@@ -139,7 +139,7 @@ static void test_no_parameters(void **state) {
   ls_graph_t *g;
   ls_layout_t *l;
   assert_int_equal(ls_graph_create(ctx, &g), LS_OK);
-  assert_int_equal(ls_layout_create(ctx, g, &l), LS_OK);
+  assert_int_equal(ls_layout_create(ctx, g, 1, &l), LS_OK);
   assert_int_equal(l->count, 0);
   assert_int_equal(l->total, LS_LAYOUT_HEAD);
   assert_null(ls_layout_find(l, "x"));
@@ -156,7 +156,7 @@ static void test_every_allocation_fails_once(void **state) {
   for (int n = 1; status; n++) {
     ls_layout_t *l = NULL;
     ls_ctx_fail_alloc(ctx, n);
-    status = ls_layout_create(ctx, g, &l);
+    status = ls_layout_create(ctx, g, 1, &l);
     ls_ctx_fail_alloc(ctx, 0);
     assert_true(status == LS_OK || status == LS_ERR_MEMORY);
     assert_true((status == LS_OK) == (l != NULL));

@@ -16,7 +16,7 @@ static int setup(void **state) {
   ls_graph_create(ctx, &graph);
   ls_graph_param(graph, "w", LS_SHAPE(LS_F32, 5, 3), (ls_init_t){LS_INIT_NORMAL, 1});
   ls_graph_param(graph, "b", LS_SHAPE(LS_F32, 5), (ls_init_t){LS_INIT_ONES, 0});
-  return rc || ls_state_table_create(ctx, graph, &table) ? -1 : 0;
+  return rc || ls_state_table_create(ctx, graph, 1, &table) ? -1 : 0;
 }
 
 static int teardown(void **state) {
@@ -157,7 +157,7 @@ static void a_schedule_keeps_its_table(void **unused) {
   ls_state_table_t *own;
   ls_fit_t fit;
   int row;
-  assert_int_equal(ls_state_table_create(ctx, graph, &own), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, graph, 1, &own), LS_OK);
   const ls_state_row_t toy = {
       .name = "toy", .part = "toys", .shape = LS_SHAPE(LS_U8, 77), .life = LS_STATE_CARRIED};
   assert_int_equal(ls_state_declare(own, &toy, &row), LS_OK);
@@ -181,7 +181,7 @@ static ls_status_t make_all(void) {
   ls_state_t *state = NULL;
   ls_stream_t *stream = NULL;
   int index;
-  ls_status_t status = ls_state_table_create(ctx, graph, &own);
+  ls_status_t status = ls_state_table_create(ctx, graph, 1, &own);
   for (int i = 0; i < 12 && !status; i++)
     status = ls_state_declare(own, &(ls_state_row_t){.name = i % 2 ? "a" : "b", .part = "x"}, &index);
   if (!status) status = ls_backend_ref.device->open(ctx, &(ls_device_options_t){.threads = 1}, &device);

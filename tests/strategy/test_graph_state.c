@@ -120,7 +120,7 @@ static void a_running_mean_is_kept_by_tasks(void **unused) {
   ls_stream_t *stream;
   ls_state_t *state;
   ls_run_t *run, *reader;
-  assert_int_equal(ls_state_table_create(ctx, g, &table), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, g, 1, &table), LS_OK);
   assert_int_equal(lower(g, table, true, 1, &train), LS_OK);
   assert_int_equal(lower(forward, table, false, 1, &eval), LS_OK);
   const ls_layout_entry_t *mean = ls_layout_find(table->layout, "norm.mean"),

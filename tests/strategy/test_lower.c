@@ -19,7 +19,7 @@ enum { ROWS = 4 };
 static int setup(void **state) {
   ctx = ls_ctx_create(NULL, NULL);
   network_make(ctx, ROWS, 0.5, true, &graph);
-  assert_int_equal(ls_state_table_create(ctx, graph, &table), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, graph, 1, &table), LS_OK);
   layout = table->layout;
   ls_optim_config_t config = {.name = LS_OPTIM_ADAM, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   ls_optim_rule(&config, 1, &optim);
@@ -237,7 +237,7 @@ static void gradients_of_parameters_run_aside(void **state) {
   ls_graph_t *forward;
   ls_state_table_t *own;
   network_make(ctx, ROWS, 0, false, &forward);
-  assert_int_equal(ls_state_table_create(ctx, forward, &own), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, forward, 1, &own), LS_OK);
   in.graph = forward;
   in.state = own;
   ls_schedule_t *s = lower(&ls_strategy_single, &in); /* an evaluation has nothing for it */
@@ -287,7 +287,7 @@ static void more_micro_batches_make_no_schedule_larger(void **state) {
     for (int i = 0; i < 2; i++) {
       ls_state_table_t *own;
       ls_lower_t in = request(1, i ? 1024 : 4, 64);
-      assert_int_equal(ls_state_table_create(ctx, graph, &own), LS_OK);
+      assert_int_equal(ls_state_table_create(ctx, graph, 1, &own), LS_OK);
       in.state = own;
       in.copies = true;
       in.options.reproducible = tree;
@@ -450,7 +450,7 @@ static void test_refusals(void **state) {
   in.graph = other;
   expect_refused(&ls_strategy_single, &in, LS_ERR_MISMATCH, "'layers.0.weight'");
   ls_state_table_t *own;
-  assert_int_equal(ls_state_table_create(ctx, other, &own), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, other, 1, &own), LS_OK);
   in.state = own;
   expect_refused(&ls_strategy_single, &in, LS_ERR_ARGUMENT, "'loss'");
   ls_state_table_release(own);
@@ -477,7 +477,7 @@ static void test_unusual_graph(void **state) {
   ls_graph_backward(g, loss, -1);
   assert_string_equal(ls_ctx_error(ctx), "");
   ls_state_table_t *own;
-  assert_int_equal(ls_state_table_create(ctx, g, &own), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, g, 1, &own), LS_OK);
 
   for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
     ls_lower_t in = request(1, micro_batches, 1);
@@ -541,7 +541,7 @@ static void test_frozen_parameters_cost_nothing(void **state) {
   ls_state_table_t *own;
   network_make_of(ctx, ROWS, &(job_t){.frozen = true}, &part);
   assert_int_equal(ls_graph_find(part, "grad.layers.0.weight"), -1);
-  assert_int_equal(ls_state_table_create(ctx, part, &own), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, part, 1, &own), LS_OK);
   ls_lower_t in = request(2, 1, 64);
   in.graph = part;
   in.state = own;
@@ -563,7 +563,7 @@ static void test_frozen_parameters_cost_nothing(void **state) {
   ls_state_table_release(own);
   for (int id = 0; id < part->tensor_count; id++)
     part->tensors[id].trainable = false;
-  assert_int_equal(ls_state_table_create(ctx, part, &own), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, part, 1, &own), LS_OK);
   in.state = own;
   ls_program_t none;
   assert_int_equal(ls_strategy_lower(ctx, &ls_strategy_ddp, &in, &none), LS_ERR_ARGUMENT);

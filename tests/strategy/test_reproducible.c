@@ -157,7 +157,7 @@ static void test_what_is_no_tree_is_refused(void **state) {
   ls_state_table_t *table;
   ls_optim_rule_t optim;
   network_make(ctx, 2, 0, true, &graph);
-  assert_int_equal(ls_state_table_create(ctx, graph, &table), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, graph, 1, &table), LS_OK);
   ls_optim_rule(&(ls_optim_config_t){.name = LS_OPTIM_SGD, .lr = 0.1}, 0, &optim);
   for (int bad = 0; bad < 2; bad++) {
     ls_program_t program = {0};

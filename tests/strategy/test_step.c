@@ -52,7 +52,7 @@ static void test_loss_by_hand(void **state) {
   ls_graph_t *graph;
   ls_layout_t *layout;
   network_make(ctx, 1, 0, true, &graph);
-  ls_layout_create(ctx, graph, &layout);
+  ls_layout_create(ctx, graph, 1, &layout);
   const float *flat = world.rank[0].initial;
   const float *w0 = flat + ls_layout_find(layout, "layers.0.weight")->offset;
   const float *b0 = flat + ls_layout_find(layout, "layers.0.bias")->offset;
@@ -152,7 +152,7 @@ static void test_shared_and_frozen_parameters(void **state) {
   ls_graph_t *graph;
   ls_ctx_t *ctx = ls_ctx_create(NULL, NULL);
   network_make_of(ctx, 1, &job, &graph);
-  assert_int_equal(ls_layout_create(ctx, graph, &layout), LS_OK);
+  assert_int_equal(ls_layout_create(ctx, graph, 1, &layout), LS_OK);
   assert_int_equal(layout->trained_count, 4);
   for (int i = 0; i < layout->count; i++) {
     const ls_layout_entry_t *e = &layout->entry[i];

@@ -241,7 +241,9 @@ static void lower_rank(worker_t *w, int rank) {
   network_make_of(w->ctx, w->share.rows, job, &w->graph);
   const ls_pass_context_t passes = {.has = has_none, .low = job->low};
   assert_int_equal(ls_graph_run_passes(w->graph, &passes), LS_OK);
-  assert_int_equal(ls_state_table_create(w->ctx, w->graph, &w->table), LS_OK);
+  const ls_strategy_t *strategy = ls_strategy_find(job->strategy);
+  const int parts = strategy->shards ? job->world_size : 1;
+  assert_int_equal(ls_state_table_create(w->ctx, w->graph, parts, &w->table), LS_OK);
   assert_true(w->table->layout->total <= PARAMS_MAX);
   result->param_count = w->table->layout->total;
   ls_optim_rule_t optim;
@@ -260,7 +262,6 @@ static void lower_rank(worker_t *w, int rank) {
                                .reproducible = job->reproducible,
                                .side_lane = job->side_lane,
                                .wire = job->wire}};
-  const ls_strategy_t *strategy = ls_strategy_find(job->strategy);
   ls_status_t status = ls_strategy_declare(w->ctx, strategy, &in);
   const int rows = w->table->count;
   if (!status) status = ls_strategy_lower(w->ctx, strategy, &in, &result->program);

@@ -79,51 +79,15 @@ static void ranks_train_apart_and_are_averaged(void **state) {
     }
 }
 
-/* Each rank has a part of the moments: a step is that of one rank where numbers are exact, and many are those of ddp. */
-static void ranks_share_the_state_of_the_optimizer(void **state) {
-  static const int64_t buckets[] = {1, 200, 1 << 20};
-  for (int k = 0; k < 2 * 3 * LS_COUNT(buckets) * 3; k++) {
-    job_t job = job_default();
-    world_t want, got;
-    const bool exact = k % 2;
-    job.momentum = 0.5f;
-    job.steps = exact ? 1 : 5;
-    job.input_slots = 2;
-    job.micro_batches = 1 + k / 2 % 3;
-    job.bucket_bytes = buckets[k / 6 % 3];
-    job.strategy = exact ? "single" : "ddp";
-    job.world_size = exact ? 1 : 2 << k / 18;
-    world_run(&job, &want);
-    job.strategy = TOY_PARTS;
-    job.world_size = 2 << k / 18;
-    world_run(&job, &got); /* what was declared is what the program uses */
-    const rank_result_t *first = &want.rank[0];
-    for (int r = 0; r < job.world_size; r++) {
-      const rank_result_t *rank = &got.rank[r];
-      ls_fit_t fit;
-      assert_string_equal(rank->error, "");
-      assert_memory_equal(rank->param, first->param, (size_t)rank->param_count * sizeof(float));
-      if (exact) assert_memory_equal(rank->stats, first->stats, sizeof rank->stats);
-      assert_memory_not_equal(rank->param, rank->initial, (size_t)rank->param_count * sizeof(float));
-      ls_program_fit(&rank->program, &fit);
-      const int64_t moments = ls_fit_bytes(&fit, "gradients") - LS_LAYOUT_HEAD * (int64_t)sizeof(float);
-      assert_int_equal(ls_fit_bytes(&fit, "optimizer"),
-                       moments / job.world_size + LS_COUNTER_COUNT * (int64_t)sizeof(float));
-    }
-    world_release(&got);
-    world_release(&want);
-  }
-}
-
 static void every_list_offers_the_rows(void **state) {
   const ls_strategy_t *strategy = ls_strategy_find(TOY_STRATEGY);
   assert_non_null(strategy);
   assert_false(ls_strategy_register(strategy)); /* once */
-  assert_ptr_not_equal(ls_strategy_default(2), strategy);
+  assert_ptr_not_equal(ls_strategy_default(2, false), strategy);
   const ls_transport_t *transport = ls_transport_find(TOY_TRANSPORT);
   assert_true(transport && ls_transport_fits(transport, &ls_backend_ref));
   assert_false(ls_transport_is_usual(transport));
 }
 
 TESTS(NULL, NULL, the_strategy_trains_what_one_rank_trains, ranks_train_apart_and_are_averaged,
-      every_list_offers_the_rows, ranks_share_the_state_of_the_optimizer)
+      every_list_offers_the_rows)

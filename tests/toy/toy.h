@@ -8,7 +8,6 @@
 
 #define TOY_STRATEGY  "toy"
 #define TOY_LOCAL     "local"
-#define TOY_PARTS     "parts"
 #define TOY_STATE     "toy sums"
 #define TOY_TRANSPORT "relay"
 

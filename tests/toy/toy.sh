@@ -79,16 +79,6 @@ expect 6 'parallel.toy.remember' train "$config" "$@" --resume --set parallel.to
 expect 6 'greeting.word: checkpoint has hello, configuration has bye' train "$config" "$@" --resume --set greeting.word=bye
 train "$work/three.json" "$@" --resume --ranks 3 --set train.steps=14
 
-# a part of the optimizer's state on each rank: ddp's bits, saved in shards, and read by ranks that hold all of it
-set -- --set train.optimizer.name=adam --set parallel.bucket_bytes=256
-train "$work/ddp.json" "$@" --set parallel.strategy=ddp
-set -- "$@" --set "train.checkpoint.dir=$work/parts"
-train "$work/half.json" "$@" --set parallel.strategy=parts --set train.steps=6
-[ -s "$work/parts/step-000000000006/optim-00001-of-00002.safetensors" ] || fail "the state was not saved in shards"
-train "$work/whole.json" "$@" --set parallel.strategy=ddp --resume
-[ "$(field "$work/whole.json" params_xxh3)" = "$(field "$work/ddp.json" params_xxh3)" ] || fail "shards were read as other bits"
-expect 7 '3 ranks cannot have equal parts' check "$config" --ranks 3 --set parallel.strategy=parts
-
 # observed: by a row that counts, and asks for a save
 TOY_OBSERVER=1 "$program" train "$config" --quiet --ranks 1 --set parallel.strategy=single --set parallel.transport=auto \
   --set data.validation=0.2 --set train.evaluate_every=0 --set "train.checkpoint.dir=$work/seen" >"$work/out" 2>"$work/err" || fail "the observed run"

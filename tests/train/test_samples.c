@@ -198,7 +198,7 @@ static void check_tokens(ls_ctx_t *ctx, const ls_dataset_t *d, bool resident, bo
   ls_loader_t *loader;
   const float *stats;
   float got[BATCH * POSITIONS];
-  assert_int_equal(ls_state_table_create(ctx, g, &table), LS_OK);
+  assert_int_equal(ls_state_table_create(ctx, g, 1, &table), LS_OK);
   ls_lower_t in = {.graph = g,
                    .state = table,
                    .world_size = 1,

@@ -58,7 +58,10 @@ static ls_status_t run_passes(lowering_t *l) {
 /* Declares the rows of the state. */
 static ls_status_t place(lowering_t *l) {
   const ls_step_spec_t *spec = l->spec;
-  ls_status_t status = spec->table ? LS_OK : ls_state_table_create(l->ctx, l->step.graph, &l->own);
+  ls_status_t status =
+      spec->table ? LS_OK
+                  : ls_state_table_create(l->ctx, l->step.graph,
+                                          spec->step.strategy->shards ? spec->world_size : 1, &l->own);
   if (status != LS_OK) return status;
   l->in = (ls_lower_t){.graph = l->step.graph,
                        .state = spec->table ? spec->table : l->own,

@@ -74,29 +74,36 @@ static ls_status_t arrange(ls_schedule_t *s) {
   return status;
 }
 
-/* Moves the last collective with its casts, if it is its lane's last and compute waits for it next. True if
- * it was moved. */
-static bool move_last_collective(ls_schedule_t *s) {
-  int last = s->task_count - 1;
-  while (last >= 0 && s->tasks[last].lane != LS_LANE_COMM)
-    last--;
-  if (last < 0 || last + 1 == s->task_count) return false;
-  int first = last;
-  if (s->tasks[last].op == &ls_op_cast) first = last - 2; /* there and back */
-  if (s->tasks[(first + last) / 2].kind != LS_TASK_COLLECTIVE) return false;
-  const ls_task_t *next = &s->tasks[last + 1];
-  bool awaited = false;
-  for (int i = 0; i < next->wait_count; i++)
-    awaited |= next->lane == LS_LANE_COMPUTE && next->wait[i] == last;
-  for (int t = first; t <= last && awaited; t++)
-    s->tasks[t].lane = LS_LANE_COMPUTE;
-  return awaited;
+/* The first task of the last collective that is still on its lane, with its casts there and back; -1 = none. *last: its last. */
+static int last_collective(const ls_schedule_t *s, int *last) {
+  for (*last = s->task_count - 1; *last >= 0 && s->tasks[*last].lane != LS_LANE_COMM;)
+    --*last;
+  if (*last < 0) return -1;
+  const int first = s->tasks[*last].op == &ls_op_cast ? *last - 2 : *last;
+  return s->tasks[(first + *last) / 2].kind == LS_TASK_COLLECTIVE ? first : -1;
+}
+
+/* Moves to the compute lane, from the end of the step on, the collectives for which compute waits next: it need not be
+ * woken by another lane. True if any was moved. */
+static bool move_collectives(ls_schedule_t *s) {
+  int first, last, moved = s->task_count; /* the first task that was moved */
+  while ((first = last_collective(s, &last)) >= 0) {
+    const ls_task_t *next = last + 1 < s->task_count ? &s->tasks[last + 1] : NULL;
+    bool awaited = !next || last + 1 == moved;
+    for (int i = 0; next && i < next->wait_count; i++)
+      awaited |= next->lane == LS_LANE_COMPUTE && next->wait[i] == last;
+    if (!awaited) break;
+    for (int t = first; t <= last; t++)
+      s->tasks[t].lane = LS_LANE_COMPUTE;
+    moved = first;
+  }
+  return moved < s->task_count;
 }
 
 ls_status_t ls_schedule_finish(ls_schedule_t *s) {
   if (s->status) return s->status;
   s->status = arrange(s);
-  if (!s->status && s->lanes_are_threads && move_last_collective(s)) s->status = arrange(s);
+  if (!s->status && s->lanes_are_threads && move_collectives(s)) s->status = arrange(s);
   s->finished = !s->status;
   return s->status;
 }

@@ -7,10 +7,14 @@
 #include <string.h>
 
 /* Random numbers come in fours. A thread is started for milliseconds of work. */
-enum { ALIGN_ELEMENTS = 16, RNG_GRAIN = 4, THREAD_ELEMENTS = 1 << 17 };
+enum { RNG_GRAIN = 4, THREAD_ELEMENTS = 1 << 17 };
+
+static int64_t round_up(int64_t count, int64_t to) {
+  return (count + to - 1) / to * to;
+}
 
 static int64_t align_up(int64_t count) {
-  return (count + ALIGN_ELEMENTS - 1) / ALIGN_ELEMENTS * ALIGN_ELEMENTS;
+  return round_up(count, LS_LAYOUT_ALIGN);
 }
 
 static int by_name(const void *a, const void *b, void *entries) {
@@ -26,12 +30,11 @@ static int range_of(const ls_graph_tensor_t *t) {
 }
 
 static ls_status_t place_entry(ls_layout_t *layout, const ls_graph_tensor_t *t, int id, int ordinal, int i) {
-  const ls_layout_entry_t *last = i ? &layout->entry[i - 1] : NULL;
   ls_layout_entry_t *e = &layout->entry[i];
   *e = (ls_layout_entry_t){.name = ls_arena_strdup(&layout->arena, t->name),
                            .shape = t->shape,
                            .id = id,
-                           .offset = last ? last->offset + align_up(last->count) : LS_LAYOUT_HEAD,
+                           .offset = layout->total,
                            .count = ls_shape_count(&t->shape),
                            .init = t->init,
                            .ordinal = (uint32_t)ordinal};
@@ -57,7 +60,7 @@ static ls_status_t fill_range(ls_layout_t *layout, const ls_graph_t *graph, ls_c
   return LS_OK;
 }
 
-static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *ctx) {
+static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, int parts, ls_ctx_t *ctx) {
   int place = 0, params = 0;
   ls_status_t status = LS_OK;
   for (int id = 0; id < graph->tensor_count; id++)
@@ -68,6 +71,7 @@ static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *
     layout->group_end[group] = layout->total;
   }
   layout->trained_count = place;
+  layout->total = LS_LAYOUT_HEAD + round_up(layout->total - LS_LAYOUT_HEAD, (int64_t)parts * LS_LAYOUT_ALIGN);
   layout->trained = layout->total;
   for (int range = FROZEN; range < RANGES && !status; range++)
     status = fill_range(layout, graph, ctx, params, range, -1, &place);
@@ -81,7 +85,7 @@ static ls_status_t fill(ls_layout_t *layout, const ls_graph_t *graph, ls_ctx_t *
   return LS_OK;
 }
 
-ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout) {
+ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, int parts, ls_layout_t **layout) {
   ls_layout_t *l = ls_alloc(ctx, sizeof(*l));
   if (!l) return LS_ERR_MEMORY;
   ls_arena_init(&l->arena, ctx);
@@ -90,7 +94,7 @@ ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t
   size_t room = l->count ? (size_t)l->count : 1;
   l->entry = ls_arena_array(&l->arena, room, sizeof(*l->entry));
   l->by_name = ls_arena_array(&l->arena, room, sizeof(*l->by_name));
-  ls_status_t status = l->entry && l->by_name ? fill(l, graph, ctx) : LS_ERR_MEMORY;
+  ls_status_t status = l->entry && l->by_name ? fill(l, graph, parts, ctx) : LS_ERR_MEMORY;
   if (status) {
     ls_layout_destroy(l);
     return status;

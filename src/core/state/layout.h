@@ -12,7 +12,7 @@
 enum { LS_LAYOUT_GROUPS_MAX = 17 }; /* the optimizer's, the one without a pattern included */
 
 /* Elements of the head, as the optimizers' LS_HEAD_COUNT; the first ones are loss and correct count. */
-enum { LS_LAYOUT_HEAD = 16, LS_LAYOUT_HEAD_USED = 2 };
+enum { LS_LAYOUT_HEAD = 16, LS_LAYOUT_HEAD_USED = 2, LS_LAYOUT_ALIGN = 16 };
 
 typedef struct {
   const char *name;
@@ -35,7 +35,9 @@ typedef struct {
       group_end[LS_LAYOUT_GROUPS_MAX]; /* the end of each group, of which the first begins after the head */
 } ls_layout_t;
 
-ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_layout_t **layout);
+/* parts: the trainable range behind the head ends on a multiple of so many places of 16 elements, so that as many ranks
+ * can share it evenly. Its rest is padding. */
+ls_status_t ls_layout_create(ls_ctx_t *ctx, const ls_graph_t *graph, int parts, ls_layout_t **layout);
 void ls_layout_destroy(ls_layout_t *layout);
 const ls_layout_entry_t *ls_layout_find(const ls_layout_t *layout, const char *name);
 

@@ -63,9 +63,11 @@ typedef struct {
   int count, capacity;
 } ls_state_table_t;
 
-/* A table whose first row holds the graph's parameters and states; without a graph (NULL) an empty table. */
+/* A table whose first row holds the graph's parameters and states, which `parts` ranks can share evenly (layout.h); without a
+ * graph (NULL) an empty table. */
 enum { LS_STATE_PARAMETERS = 0 };
-ls_status_t ls_state_table_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_state_table_t **table);
+ls_status_t ls_state_table_create(ls_ctx_t *ctx, const ls_graph_t *graph, int parts,
+                                  ls_state_table_t **table);
 /* A schedule keeps the table from which it was made; the last holder's release destroys it. NULL is
  * allowed. */
 ls_state_table_t *ls_state_table_hold(ls_state_table_t *table);

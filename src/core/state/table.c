@@ -9,7 +9,7 @@ static void fill_parameters(const ls_state_row_t *row, const ls_layout_t *layout
   ls_layout_init(layout, seed, whole);
 }
 
-static ls_status_t declare_graph(ls_state_table_t *t, const ls_graph_t *graph) {
+static ls_status_t declare_graph(ls_state_table_t *t, const ls_graph_t *graph, int parts) {
   const ls_state_row_t parameters = {.name = "parameters",
                                      .part = "parameters",
                                      .of_layout = true,
@@ -18,17 +18,18 @@ static ls_status_t declare_graph(ls_state_table_t *t, const ls_graph_t *graph) {
                                      .file = LS_STATE_MODEL,
                                      .fill = fill_parameters};
   if (!graph) return LS_OK;
-  ls_status_t status = ls_layout_create(t->ctx, graph, &t->layout);
+  ls_status_t status = ls_layout_create(t->ctx, graph, parts, &t->layout);
   return status ? status : ls_state_declare(t, &parameters, NULL);
 }
 
-ls_status_t ls_state_table_create(ls_ctx_t *ctx, const ls_graph_t *graph, ls_state_table_t **table) {
+ls_status_t ls_state_table_create(ls_ctx_t *ctx, const ls_graph_t *graph, int parts,
+                                  ls_state_table_t **table) {
   ls_state_table_t *t = ls_alloc(ctx, sizeof *t);
   if (!t) return LS_ERR_MEMORY;
   t->holders = 1;
   t->ctx = ctx;
   ls_arena_init(&t->arena, ctx);
-  ls_status_t status = declare_graph(t, graph);
+  ls_status_t status = declare_graph(t, graph, parts);
   if (status) {
     ls_state_table_release(t);
     return status;

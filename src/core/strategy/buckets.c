@@ -25,12 +25,22 @@ static int ready_of(const ls_graph_t *graph, const char *param) {
   return id < 0 ? -1 : producer_of(graph, graph->tensors[id].grad);
 }
 
-/* Offsets in the layout are multiples of 16 elements, as check_shards (declare.c) needs for equal parts. */
-static ls_range_t own_range(const ls_lower_t *in, const ls_bucket_t *b, bool shards) {
-  const int64_t begin = b->begin < LS_LAYOUT_HEAD ? LS_LAYOUT_HEAD : b->begin;
-  const int64_t part = (b->end - begin) / (shards ? in->world_size : 1),
-                first = begin + (shards ? in->rank * part : 0);
-  return (ls_range_t){first, first + part};
+int64_t ls_bucket_first(const ls_bucket_t *bucket) {
+  return bucket->begin < LS_LAYOUT_HEAD ? LS_LAYOUT_HEAD : bucket->begin;
+}
+
+/* The last of the parameters that lie in the bucket says when it is complete. */
+static void set_ready(const ls_lower_t *in, ls_bucket_t *bucket) {
+  const ls_layout_t *layout = in->state->layout;
+  bucket->ready_node = -1;
+  if (bucket->begin == 0)
+    bucket->ready_node = later(producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_LOSS)),
+                               producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_CORRECT)));
+  for (int i = 0; i < layout->trained_count; i++) {
+    const ls_layout_entry_t *e = &layout->entry[i];
+    if (e->offset < bucket->end && e->offset + e->count > bucket->begin)
+      bucket->ready_node = later(bucket->ready_node, ready_of(in->graph, e->name));
+  }
 }
 
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_placement_t *placement,
@@ -38,24 +48,25 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_pl
   const ls_layout_t *layout = in->state->layout;
   const int64_t own = placement ? placement->bucket_bytes : 0,
                 bytes = own > 0 ? own : in->options.bucket_bytes;
+  const bool shards = placement && placement->shards;
+  const int parts = shards ? in->world_size : 1, part = shards ? in->rank : 0;
   ls_bucket_t *list = ls_arena_array(arena, (size_t)layout->count + 1, sizeof(*list));
   if (!list) return LS_ERR_MEMORY;
   int n = 0;
-  ls_bucket_t now = {.begin = 0, .end = LS_LAYOUT_HEAD, .ready_node = -1};
-  now.ready_node = later(producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_LOSS)),
-                         producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_CORRECT)));
-  for (int i = 0; i < layout->trained_count; i++) {
-    bool last = i + 1 == layout->trained_count;
-    now.end = last ? layout->trained : layout->entry[i + 1].offset;
-    now.ready_node = later(now.ready_node, ready_of(in->graph, layout->entry[i].name));
-    if (last || (now.end - now.begin) * (int64_t)sizeof(float) >= bytes) {
-      list[n++] = now;
-      now = (ls_bucket_t){.begin = now.end, .end = now.end, .ready_node = -1};
-    }
+  int64_t begin = 0;
+  for (int i = 1; i <= layout->trained_count || n == 0; i++) {
+    const bool last = i >= layout->trained_count;
+    int64_t end = last ? layout->trained : layout->entry[i].offset;
+    if (!last) end -= (end - LS_LAYOUT_HEAD) % (parts * LS_LAYOUT_ALIGN);
+    ls_bucket_t *b = &list[n];
+    *b = (ls_bucket_t){.begin = begin, .end = end};
+    const int64_t first = ls_bucket_first(b), each = (end - first) / parts;
+    if (!last && (end <= first || (end - begin) * (int64_t)sizeof(float) < bytes)) continue;
+    n++;
+    b->own = (ls_range_t){first + part * each, first + (part + 1) * each};
+    set_ready(in, b);
+    begin = end;
   }
-  if (!layout->trained_count) list[n++] = now;
-  for (int i = 0; i < n; i++)
-    list[i].own = own_range(in, &list[i], placement && placement->shards);
   *buckets = list;
   *count = n;
   return LS_OK;

@@ -96,19 +96,6 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_lower_t *in) {
   return !status && in->optim && in->world_size > 1 ? check_states(ctx, in) : status;
 }
 
-/* A mean and masks of the parameters are read as a whole. */
-static ls_status_t check_shards(ls_ctx_t *ctx, const ls_lower_t *in) {
-  if (in->options.reproducible || in->optim->ema != 0 || in->optim->masks)
-    return ls_fail(
-        ctx, LS_ERR_UNSUPPORTED,
-        "lower: with parts of the optimizer's state on each rank a step is not reproducible, and there is "
-        "neither a mean of the parameters (ema) nor pruning");
-  if (LS_LAYOUT_HEAD % in->world_size == 0) return LS_OK;
-  return ls_fail(ctx, LS_ERR_UNSUPPORTED,
-                 "lower: %d ranks cannot have equal parts of the parameters; use 2, 4, 8 or %d",
-                 in->world_size, LS_LAYOUT_HEAD);
-}
-
 /* The optimizer's rows hold what this rank updates. */
 static ls_status_t declare_optimizer(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement) {
   if (!placement || !placement->shards) return ls_optim_declare(in->optim, in->state, NULL, 0);
@@ -117,8 +104,7 @@ static ls_status_t declare_optimizer(ls_ctx_t *ctx, const ls_lower_t *in, const 
   ls_range_t *range;
   int count = 0;
   ls_arena_init(&work, ctx);
-  ls_status_t status = check_shards(ctx, in);
-  if (!status) status = ls_buckets_make(&work, in, placement, &bucket, &count);
+  ls_status_t status = ls_buckets_make(&work, in, placement, &bucket, &count);
   if (!status && !(range = ls_arena_array(&work, (size_t)count, sizeof *range))) status = LS_ERR_MEMORY;
   for (int b = 0; b < count && !status; b++)
     range[b] = bucket[b].own;

@@ -28,16 +28,27 @@ typedef struct {
   int parameters; /* f32: all of the bucket that are trained */
 } ls_bucket_t;
 
-/* Greedy from the front of the layout: whole parameters, at least bucket_bytes each but the last. The first
- * bucket includes the head. placement NULL: one without hooks. Owned by the arena. */
+/* Greedy from the front of the layout, at least the placement's or the options' bytes each but the last. The first bucket
+ * includes the head. Buckets hold whole parameters, or, if the placement shards, as many places of 16 elements for each rank.
+ * placement NULL: one without hooks. Owned by the arena. */
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_placement_t *placement,
                             ls_bucket_t **buckets, int *count);
+
+/* The first element of the bucket that is trained. */
+int64_t ls_bucket_first(const ls_bucket_t *bucket);
 
 /* Proposes the configured options with other bucket sizes, everything at once first. For strategies that
  * exchange bucket by bucket. */
 ls_status_t ls_buckets_propose(const ls_proposal_t *proposal);
 
 typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket);
+/* Hooks `ready` and `collect` of a reproducible step (tree.c): every rank gathers the sums of all ranks and adds them up
+ * itself, in a tree whose lower levels are the shards of each rank. An all-reduce would not do: its order depends on the
+ * transport and the number of ranks. */
+ls_status_t ls_tree_gather(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket);
+ls_status_t ls_tree_add(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket);
+/* Sums loss and correct count, the head of the first bucket's gradients, over the ranks in f32. */
+void ls_sum_head(ls_schedule_t *s, const ls_bucket_t *bucket);
 
 /* A placement is what a strategy adds to the step that all strategies share. The walk over the graph calls
  * its hooks. A hook that is NULL adds nothing. */
@@ -45,7 +56,7 @@ struct ls_placement {
   int64_t bucket_bytes; /* in place of the options'; 0: theirs */
   bool gathers;         /* every rank's gradients have a place of their own */
   /* Each rank updates one of equal parts of every bucket, for which `ready` or `collect` sums the gradients and `updated`
-   * gathers the parameters. The optimizer's rows hold this part alone. */
+   * gathers the parameters. The optimizer's slots are of this part alone. The strategy's row says `shards`, too. */
   bool shards;
   /* Declares rows of its own. */
   ls_status_t (*declare)(const ls_lower_t *in);

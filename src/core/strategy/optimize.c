@@ -9,7 +9,8 @@ void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
   ls_range_t own = l->bucket[bucket].own;
   if (l->in->options.reproducible) {
     if (bucket + 1 < l->bucket_count) return;
-    own = (ls_range_t){LS_LAYOUT_HEAD, l->layout->trained};
+    own = (ls_range_t){LS_LAYOUT_HEAD,
+                       l->layout->group_end[LS_LAYOUT_GROUPS_MAX - 1]}; /* without padding for ranks */
     bucket = 0;
   }
   char *name = ls_arena_printf(&l->work, "sum of squares %d", bucket);
@@ -87,7 +88,7 @@ void ls_lowering_update(ls_lowering_t *l) {
     l->s->status = ls_fail(l->s->ctx, LS_ERR_ARGUMENT, "lower: the graph has no input '%s'", LS_NAME_STEP);
     return;
   }
-  if (l->placement->shards)
+  if (l->placement->shards && !l->in->options.reproducible)
     ls_schedule_collective(l->s, "sums of squares", LS_GROUP_WORLD, LS_ALL_REDUCE, l->partials, l->partials);
   int head = ls_lowering_flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD);
   int counter = ls_lowering_flat(l, LS_COUNTER_NAME, ls_lowering_row(l, LS_COUNTER_NAME), 0, LS_STAT_COUNT);
@@ -97,8 +98,9 @@ void ls_lowering_update(ls_lowering_t *l) {
   ls_lowering_copy_out(l);
 
   int64_t begin = LS_LAYOUT_HEAD;
-  for (int g = 0; g < optim->group_count; begin = l->layout->group_end[g++])
-    update_group(l, g, begin, l->layout->group_end[g]);
+  for (int g = 0; g < optim->group_count;
+       begin = l->layout->group_end[g++]) /* the last takes padding, which stays zero */
+    update_group(l, g, begin, g + 1 < optim->group_count ? l->layout->group_end[g] : end);
   int all = ls_lowering_flat(l, "all parameters", l->params, LS_LAYOUT_HEAD, end);
   apply_masks(l, all);
   for (int b = 0; l->placement->updated && b < l->bucket_count && !l->s->status; b++)

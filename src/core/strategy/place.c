@@ -196,10 +196,10 @@ static ls_status_t place_training(ls_lowering_t *l) {
       ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, sums), LS_REGION_STAT, 2 * LS_ALIGN_BYTES);
   for (int i = 0; i < l->bucket_count; i++) {
     ls_bucket_t *b = &l->bucket[i];
-    const int64_t count = b->end - b->begin, first = b->begin < LS_LAYOUT_HEAD ? LS_LAYOUT_HEAD : b->begin;
+    const int64_t count = b->end - b->begin;
     if (!(b->name = ls_arena_printf(&l->work, "gradients %d", i))) return LS_ERR_MEMORY;
     b->gradients = b->parts = ls_lowering_flat(l, b->name, l->grads, b->begin, b->end);
-    b->parameters = ls_lowering_flat(l, "parameters", l->params, first, b->end);
+    b->parameters = ls_lowering_flat(l, "parameters", l->params, ls_bucket_first(b), b->end);
     if (l->parts > 1)
       b->parts = ls_schedule_tensor(s, b->name, LS_SHAPE(LS_F32, l->parts, count), l->sums,
                                     (size_t)(l->parts * b->begin) * FLOAT_BYTES);

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-const ls_strategy_t *ls_strategies[LS_STRATEGY_MAX + 1] = {&ls_strategy_single, &ls_strategy_ddp};
+const ls_strategy_t *ls_strategies[LS_STRATEGY_MAX + 1] = {&ls_strategy_single, &ls_strategy_ddp,
+                                                           &ls_strategy_fsdp};
 
 const ls_strategy_t *ls_strategy_find(const char *name) {
   for (int i = 0; ls_strategies[i]; i++)
@@ -25,9 +26,11 @@ bool ls_strategy_register(const ls_strategy_t *strategy) {
   return true;
 }
 
-const ls_strategy_t *ls_strategy_default(int64_t ranks) {
+const ls_strategy_t *ls_strategy_default(int64_t ranks, bool shards) {
+  const bool several = ranks > 1;
   int i = 0;
-  while (ls_strategies[i] && ls_strategies[i]->distributed != (ranks > 1))
+  while (ls_strategies[i] &&
+         (ls_strategies[i]->distributed != several || ls_strategies[i]->shards != (several && shards)))
     i++;
   return ls_strategies[i];
 }

@@ -26,6 +26,9 @@ typedef enum { LS_SIDE_OFF, LS_SIDE_ON, LS_SIDE_AUTO } ls_side_t;
 
 /* The options with which a strategy lowers a step. Rows of a configuration's section parallel fill
  * bucket_bytes and side_lane. */
+/* parallel.shard. Without a plan AUTO is NONE. */
+typedef enum { LS_SHARD_NONE, LS_SHARD_OPTIMIZER, LS_SHARD_AUTO } ls_shard_t;
+
 typedef struct {
   int64_t bucket_bytes; /* gradient bucket; >= 1 */
   /* Micro-batches are virtual shards: all of the same shape, a power of two on each of a power of two ranks.
@@ -36,6 +39,7 @@ typedef struct {
    * those of values. The bits are the same. */
   int side_lane;   /* ls_side_t */
   ls_dtype_t wire; /* in which gradients travel between ranks; `lower` refuses what it does not do */
+  int shard;       /* ls_shard_t: which strategies are meant */
   const void *own; /* the struct that the strategy's own section fills; NULL: it has none */
 } ls_strategy_options_t;
 
@@ -76,6 +80,8 @@ typedef struct {
   const char *name;
   const char *help;
   bool distributed; /* may be used with world_size > 1 */
+  bool
+      shards; /* ranks share what updates the parameters: the table is made for as many parts (state/layout.h) */
   /* Options of its own: section "parallel.NAME" of a configuration, which fills a struct of own_bytes. NULL:
    * it has none. */
   const ls_section_t *section;
@@ -96,15 +102,16 @@ ls_status_t ls_strategy_declare(ls_ctx_t *ctx, const ls_strategy_t *strategy, co
 ls_status_t ls_strategy_lower(ls_ctx_t *ctx, const ls_strategy_t *strategy, const ls_lower_t *in,
                               ls_program_t *program);
 
-extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp; /* for the list and for tests */
+extern const ls_strategy_t ls_strategy_single, ls_strategy_ddp,
+    ls_strategy_fsdp;                                           /* for the list and for tests */
 extern const ls_strategy_t *ls_strategies[LS_STRATEGY_MAX + 1]; /* NULL-terminated */
 const ls_strategy_t *ls_strategy_find(const char *name);
 int ls_strategy_index(const ls_strategy_t *strategy); /* in the list */
 /* Appends a row, which is not copied. Call it before a configuration is read, from one thread. False: the
  * list is full, or has a row of that name. */
 bool ls_strategy_register(const ls_strategy_t *strategy);
-/* The default for so many ranks: the first strategy that is for one rank, or for several. */
-const ls_strategy_t *ls_strategy_default(int64_t ranks);
+/* The default for so many ranks: the first strategy that is for one rank, or for several and shards or not. */
+const ls_strategy_t *ls_strategy_default(int64_t ranks, bool shards);
 
 /* Emits the configured options, then everything that the strategy, and what all strategies share, proposes. */
 ls_status_t ls_strategy_propose(const ls_strategy_t *strategy, const ls_proposal_t *proposal);

@@ -260,8 +260,8 @@ static ls_status_t read_lists(ls_bench_sweep_t *b, const ls_config_t *config, ls
   snprintf(usual[LS_BENCH_BATCHES], 64, "%lld", (long long)config->train.batch);
   snprintf(usual[LS_BENCH_RANKS], 64, own_ranks > 1 || b->study ? "1,%lld" : "%lld",
            own_ranks > 1 || !b->study ? (long long)own_ranks : 2LL);
-  snprintf(usual[LS_BENCH_STRATEGIES], 64, "%s,%s", ls_strategy_default(1)->name,
-           own && own->distributed ? own->name : ls_strategy_default(2)->name);
+  snprintf(usual[LS_BENCH_STRATEGIES], 64, "%s,%s", ls_config_usual(config, 1)->name,
+           own && own->distributed ? own->name : ls_config_usual(config, 2)->name);
   snprintf(usual[LS_BENCH_PRECISIONS], 64, "%s", ls_math_names[config->train.precision]);
   ls_status_t status = LS_OK;
   for (int i = LS_BENCH_BATCHES; i <= LS_BENCH_PRECISIONS && status == LS_OK; i++)

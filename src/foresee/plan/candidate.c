@@ -99,7 +99,7 @@ ls_candidate_t ls_candidate_make(const ls_planner_t *p, int devices, const ls_st
                       .step = {NAN, NAN, NAN},
                       .why = ""};
   ls_parallel_config_t *parallel = &c.config.parallel;
-  parallel->strategy = (strategy ? strategy : ls_strategy_default(devices))->name;
+  parallel->strategy = (strategy ? strategy : ls_config_usual(p->config, devices))->name;
   parallel->backend = p->backend->name;
   parallel->ranks = devices;
   parallel->threads = threads_of(p, devices);

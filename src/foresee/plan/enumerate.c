@@ -109,10 +109,16 @@ static ls_status_t enumerate_transports(enumeration_t *e, int devices, const ls_
   return status;
 }
 
+/* parallel.shard may leave out strategies of several ranks. */
+static bool is_meant(const ls_planner_t *p, const ls_strategy_t *strategy) {
+  const int shard = p->config->parallel.options.shard;
+  return !strategy->distributed || shard == LS_SHARD_AUTO || strategy->shards == (shard == LS_SHARD_OPTIMIZER);
+}
+
 static ls_status_t enumerate_devices(enumeration_t *e, int devices) {
   ls_status_t status = LS_OK;
   for (int i = 0; ls_strategies[i] && status == LS_OK; i++)
-    if (ls_strategies[i]->distributed == (devices > 1))
+    if (ls_strategies[i]->distributed == (devices > 1) && is_meant(e->p, ls_strategies[i]))
       status = enumerate_transports(e, devices, ls_strategies[i]);
   return status;
 }

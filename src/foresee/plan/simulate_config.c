@@ -8,7 +8,7 @@
 
 /* A simulation takes the default strategy of several ranks if the configuration names none, or auto. */
 static const char *strategy_of(const ls_config_t *config) {
-  return config->parallel.usual ? ls_strategy_default(2)->name : config->parallel.strategy;
+  return config->parallel.usual ? ls_config_usual(config, 2)->name : config->parallel.strategy;
 }
 
 /* Nothing is read, so the number of samples is known only for synthetic data. */
@@ -24,7 +24,7 @@ static const ls_backend_t simulated = {.name = "simulated"};
 static ls_status_t lower(ls_ctx_t *ctx, const void *user, int rank, int ranks, int64_t rows,
                          ls_program_t *program) {
   ls_config_t config = *(const ls_config_t *)user;
-  config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_strategy_default(1)->name;
+  config.parallel.strategy = ranks > 1 ? strategy_of(&config) : ls_config_usual(&config, 1)->name;
   ls_step_t step;
   int64_t parts = ls_config_batching(&config).micro_batches, first, even;
   ls_share(config.train.batch, rank, ranks, &first, &even);
@@ -57,7 +57,7 @@ ls_status_t ls_sim_work_config(ls_ctx_t *ctx, const struct ls_config *config, ls
   if (!strategy || !strategy->distributed)
     return ls_fail(ctx, LS_ERR_CONFIG,
                    "strategy \"%s\" uses one rank; give the one to simulate, e.g. --set parallel.strategy=%s",
-                   config->parallel.strategy, ls_strategy_default(2)->name);
+                   config->parallel.strategy, ls_config_usual(config, 2)->name);
   *work = (ls_sim_work_t){.lower = lower,
                           .user = config,
                           .precision = precision_of(config),

@@ -166,7 +166,8 @@ static ls_status_t parse_all(ls_ctx_t *ctx, const ls_doc_t *doc, void *target) {
   const ls_section_t top = {"", top_rows, LS_COUNT(top_rows), ""};
   ls_status_t status = ls_option_parse(ctx, &w->arena, &top, doc->root, nested, w);
   if (status == LS_OK)
-    status = find_strategy(ctx, &w->arena, doc->root, w->strategy_name, ls_strategy_default(2), &w->strategy);
+    status = find_strategy(ctx, &w->arena, doc->root, w->strategy_name, ls_strategy_default(2, false),
+                           &w->strategy);
   const ls_doc_node_t *layers = ls_doc_get(doc->root, "layers"),
                       *reported = ls_doc_get(doc->root, "reported");
   if (layers) {

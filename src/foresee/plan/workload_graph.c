@@ -119,7 +119,7 @@ ls_status_t ls_workload_lower(ls_ctx_t *ctx, const ls_workload_t *workload, cons
   ls_state_table_t *table = NULL;
   ls_status_t status = make_graph(ctx, workload, rows, &graph);
   if (status != LS_OK) return status;
-  status = ls_state_table_create(ctx, graph, &table);
+  status = ls_state_table_create(ctx, graph, 1, &table);
   if (status == LS_OK) rule.group[0].attrs.i[0] = table->layout->trained - LS_LAYOUT_HEAD;
   const ls_lower_t in = {.graph = graph,
                          .state = table,
@@ -130,7 +130,7 @@ ls_status_t ls_workload_lower(ls_ctx_t *ctx, const ls_workload_t *workload, cons
                          .input_slots = LS_ENGINE_SLOTS,
                          .copies = true,
                          .options = {.bucket_bytes = llround(workload->bucket_bytes)}};
-  if (ranks == 1) strategy = ls_strategy_default(1);
+  if (ranks == 1) strategy = ls_strategy_default(1, false);
   if (status == LS_OK) status = ls_strategy_lower(ctx, strategy, &in, program);
   ls_state_table_release(table);
   ls_graph_destroy(graph);

@@ -13,7 +13,7 @@ static void take_config(ls_trainer_t *t, const ls_config_t *config) {
   t->config = &t->own_config;
   ls_parallel_config_t *parallel = &t->own_config.parallel;
   parallel->ranks = t->world->comm->size;
-  if (parallel->usual) parallel->strategy = ls_strategy_default(parallel->ranks)->name;
+  if (parallel->usual) parallel->strategy = ls_config_usual(config, parallel->ranks)->name;
 }
 
 static void begin(ls_trainer_t *t) {
@@ -57,7 +57,7 @@ static ls_status_t check_world(ls_trainer_t *t, ls_making_t *m) {
   const ls_strategy_t *strategy = ls_strategy_find(t->config->parallel.strategy);
   if (!strategy->distributed && comm->size > 1)
     return ls_fail(t->ctx, LS_ERR_CONFIG, "strategy \"%s\" uses one rank, but %d were started; use %s",
-                   strategy->name, comm->size, ls_strategy_default(comm->size)->name);
+                   strategy->name, comm->size, ls_config_usual(t->config, comm->size)->name);
   if (t->config->train.batch < comm->size)
     return ls_fail(t->ctx, LS_ERR_CONFIG, "the global batch (%lld) is smaller than the number of ranks (%d)",
                    (long long)t->config->train.batch, comm->size);

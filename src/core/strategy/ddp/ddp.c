@@ -1,44 +1,25 @@
 /* ddp, distributed data parallel: every rank holds all parameters and computes its share of the batch.
  * Gradients are summed over ranks, bucket by bucket, during the backward pass. Samples are weighted by 1 /
- * global batch, so sums are exact for uneven shares too. The first bucket carries the loss.
- *
- * Reproducible: every rank gathers the sums of all ranks and adds them up itself, in a tree whose lower
- * levels are the shards of each rank. An all-reduce would not do: its order depends on the transport and the
- * number of ranks. */
-#include "graph/ops/ops.h"
+ * global batch, so sums are exact for uneven shares too. The first bucket carries the loss. */
 #include "strategy/lower.h"
 
 static ls_status_t reduce_bucket(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
   const ls_dtype_t wire = in->options.wire;
   int gradients = bucket->gradients;
   if (bucket->begin == 0 && wire != LS_F32) { /* counts stay exact, and the loss as exact as with one rank */
-    ls_shape_t head = LS_SHAPE(LS_F32, LS_LAYOUT_HEAD), rest = s->tensors[gradients].shape;
-    int loss = ls_schedule_part(s, "head", head, gradients, 0);
-    ls_schedule_collective(s, "loss", LS_GROUP_WORLD, LS_ALL_REDUCE, loss, loss);
+    ls_shape_t rest = s->tensors[gradients].shape;
+    ls_sum_head(s, bucket);
     rest.dim[0] -= LS_LAYOUT_HEAD;
-    gradients = ls_schedule_part(s, "gradients", rest, gradients, ls_shape_bytes(&head));
+    gradients = ls_schedule_part(s, "gradients", rest, gradients, LS_LAYOUT_HEAD * sizeof(float));
   }
   ls_schedule_collective_as(s, bucket->name, LS_GROUP_WORLD, LS_ALL_REDUCE, wire, gradients, gradients);
   return s->status;
 }
 
-static ls_status_t gather_bucket(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
-  const ls_shape_t part = s->tensors[bucket->gradients].shape;
-  int own = ls_schedule_part(s, "own part", part, bucket->parts, (size_t)in->rank * ls_shape_bytes(&part));
-  ls_schedule_collective(s, bucket->name, LS_GROUP_WORLD, LS_ALL_GATHER, own, bucket->parts);
-  return s->status;
-}
-
-static ls_status_t add_bucket(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
-  (void)in;
-  ls_schedule_op(s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, bucket->name, &ls_op_tree_sum, NULL, 1,
-                 &bucket->parts, 1, &bucket->gradients);
-  return s->status;
-}
-
 static ls_status_t place(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t **placement) {
-  static const ls_placement_t plain = {.ready = reduce_bucket},
-                              reproducible = {.gathers = true, .ready = gather_bucket, .collect = add_bucket};
+  static const ls_placement_t plain = {.ready = reduce_bucket}, reproducible = {.gathers = true,
+                                                                                .ready = ls_tree_gather,
+                                                                                .collect = ls_tree_add};
   if (!in->optim || in->world_size == 1) return LS_OK; /* there is nothing to exchange */
   if (in->options.reproducible && in->options.wire != LS_F32)
     return ls_fail(ctx, LS_ERR_ARGUMENT, "ddp: a reproducible step exchanges f32: one rank rounds nothing");

@@ -1,0 +1,52 @@
+#!/bin/sh
+# parallel.shard with real processes: however the optimizer's state is split, a reproducible run ends in one hash. Each run is
+# stopped and continued under another split: shards on four ranks, copies on two, shards on two, one rank.
+set -eu
+. "$(dirname "$0")/lib.sh"
+
+# one_hash NAME MODEL OPTIONS..
+one_hash() {
+  name=$1 model=$2
+  shift 2
+  cat >"$work/$name.yaml" <<Y
+model: $model
+train: {batch: 16, steps: 24, evaluate_every: 0, clip_norm: 0.5, optimizer: {name: adam, lr: 1e-2}, checkpoint: {dir: $work/$name}}
+parallel: {backend: cpu, threads: 1, deadline_s: 60, bucket_bytes: 4096, reproducible: true, shards: 8}
+data: {kind: synthetic, samples: 64, validation: 0}
+Y
+  "$program" train "$work/$name.yaml" "$@" --set train.checkpoint.dir="$work/$name-whole" --quiet --json >"$work/r.json" 2>"$work/log" ||
+    fail "$name, one rank: $(cat "$work/log")"
+  want=$(field "$work/r.json" params_xxh3) ends=0
+  for split in 4:optimizer 2:none 2:optimizer 1:none; do
+    ends=$((ends + 6))
+    "$program" train "$work/$name.yaml" "$@" --ranks "${split%:*}" --set parallel.shard="${split#*:}" --set train.steps=$ends \
+      $([ $ends = 6 ] || echo --resume) --quiet --json >"$work/r.json" 2>"$work/log" || fail "$name, $split: $(cat "$work/log")"
+    [ $ends != 6 ] || [ -s "$work/$name/step-000000000006/optim-00003-of-00004.safetensors" ] || fail "$name: no file of rank 3's shard"
+  done
+  got=$(field "$work/r.json" params_xxh3)
+  [ "$got" = "$want" ] || fail "$name: $got over four splits, $want on one rank"
+  echo "$name: $got"
+}
+
+one_hash dense '{input: 20, loss: mse, layers: [{dense: {units: 33, activation: relu, dropout: 0.2}}, {dense: {units: 3}}]}' --set train.optimizer.ema=0.9
+one_hash bf16 '{input: 20, loss: mse, layers: [{dense: {units: 33, activation: gelu}}, {dense: {units: 3}}]}' --set train.precision=bf16
+one_hash gpt '{preset: gpt-char, width: 32, depth: 2, heads: 2, context: 8, dropout: 0.1}'
+one_hash lstm '{preset: lstm, width: 16}' --set train.optimizer.name=sgd --set train.optimizer.momentum=0.9
+
+# Without reproducible any number of ranks shares: a rank's slots are a third, and the loss is that of copies to rounding.
+"$program" inspect "$work/dense.yaml" --ranks 3 --set parallel.shard=optimizer --set parallel.reproducible=false --json >"$work/i.json"
+python3 - "$work/i.json" <<'P' || fail "memory: $(cat "$work/i.json")"
+import json, sys
+text = json.dumps(json.load(open(sys.argv[1])))
+sys.exit("fsdp" not in text)
+P
+for shard in none optimizer; do
+  "$program" train "$work/dense.yaml" --ranks 3 --set parallel.shard=$shard --set parallel.reproducible=false \
+    --set train.checkpoint.dir="$work/three-$shard" --quiet --json >"$work/$shard.json" 2>"$work/log" || fail "three ranks, $shard: $(cat "$work/log")"
+done
+python3 -c 'import json, sys; a, b = (json.load(open(f))["train_loss"] for f in sys.argv[1:]); sys.exit(abs(a - b) > 1e-4 * (1 + abs(a)))' \
+  "$work/none.json" "$work/optimizer.json" || fail "shards train to another loss: $(cat "$work/none.json" "$work/optimizer.json")"
+
+# What contradicts itself is refused by name.
+expect 3 'parallel.shard' check "$work/dense.yaml" --ranks 2 --set parallel.strategy=ddp --set parallel.shard=optimizer
+expect 3 'parallel.shard' check "$work/dense.yaml" --ranks 2 --set parallel.strategy=fsdp --set parallel.shard=none
