@@ -9,17 +9,8 @@ typedef struct {
   int steps, evaluations, saves;
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training || !getenv("TOY_OBSERVER")) return LS_OK;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  return LS_OK;
-}
-
-static void close_own(void *own) {
-  ls_free(own);
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && getenv("TOY_OBSERVER");
 }
 
 static ls_status_t after_step(void *own, const ls_loop_t *loop) {
@@ -50,8 +41,8 @@ static void at_end(void *own, ls_status_t status) {
 }
 
 static const ls_observer_t observer = {.name = "toy",
-                                       .open = open_own,
-                                       .close = close_own,
+                                       .own_bytes = sizeof(own_t),
+                                       .wanted = wanted,
                                        .after_step = after_step,
                                        .evaluated = evaluated,
                                        .idle = idle,

@@ -3,7 +3,8 @@
  * from outside.
  *
  * The functions are called in the order of the rows, by the trainer's thread, and are local unless they say otherwise. A
- * function may be NULL. The rows of step allocate nothing, open nothing and take no lock. */
+ * function may be NULL. What is called in every step allocates nothing, opens nothing and takes no lock, except to show a
+ * step that was asked for (trace, timeline). */
 #ifndef LS_TRAIN_OBSERVER_H
 #define LS_TRAIN_OBSERVER_H
 
@@ -52,12 +53,14 @@ typedef enum {
 
 typedef struct {
   const char *name;
+  size_t
+      own_bytes; /* of its state, which begins with the trainer: ls_trainer_t *t. The rest begins as zeros */
 
   /* ---- as long as the trainer lives ---- */
-  /* Makes the state. An observer that leaves *own NULL has nothing to observe and is not called. The trainer has only its
-   * configuration and world. Collective. Required. */
-  ls_status_t (*open)(ls_trainer_t *t, const ls_trainer_options_t *options, void **own);
-  void (*close)(void *own); /* in the opposite order; required */
+  /* Whether there is something to observe. The trainer has only its configuration and world. NULL: if it trains. */
+  bool (*wanted)(const ls_trainer_t *t);
+  ls_status_t (*open)(void *own, const ls_trainer_options_t *options); /* collective */
+  void (*close)(void *own); /* in the opposite order, also after a failed open */
   void (*doing)(void *own, ls_doing_t doing);
   void (*failed)(void *own, ls_status_t status); /* with this rank's own error, before the others have it */
   void (*claimed)(void *own);                    /* the checkpoint directory is this run's; rank 0 */
@@ -93,7 +96,7 @@ typedef struct {
 
 /* The observers of a trainer, and for each function of the row those that have it, so that a step asks nobody else. */
 #define LS_HOOK(hook)                                                                                        \
-  ((offsetof(ls_observer_t, hook) - offsetof(ls_observer_t, open)) / sizeof(((ls_observer_t *)0)->open))
+  ((offsetof(ls_observer_t, hook) - offsetof(ls_observer_t, wanted)) / sizeof(((ls_observer_t *)0)->wanted))
 enum { LS_HOOKS = LS_HOOK(at_end) + 1 };
 typedef struct {
   ls_observed_t all[LS_OBSERVERS_MAX];

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-static_assert(sizeof(((ls_observer_t *)0)->open) == sizeof(void (*)(void)), "a row is a list of functions");
+static_assert(sizeof(((ls_observer_t *)0)->wanted) == sizeof(void (*)(void)), "a row is a list of functions");
 
 static const ls_observer_t *rows[LS_OBSERVERS_MAX + 1] = {
     &ls_observer_watchdog, &ls_observer_page,    &ls_observer_inject,   &ls_observer_safety,
@@ -22,7 +22,7 @@ bool ls_observer_register(const ls_observer_t *row) {
 
 static bool has(const ls_observer_t *row, int hook) {
   void (*function)(void);
-  memcpy(&function, (const char *)row + offsetof(ls_observer_t, open) + (size_t)hook * sizeof function,
+  memcpy(&function, (const char *)row + offsetof(ls_observer_t, wanted) + (size_t)hook * sizeof function,
          sizeof function);
   return function;
 }
@@ -36,16 +36,20 @@ static void list(ls_observers_t *all) {
   }
 }
 
-ls_status_t ls_observers_open(ls_trainer_t *t, const ls_trainer_options_t *options) {
+static ls_status_t open_one(ls_trainer_t *t, const ls_observer_t *row, const ls_trainer_options_t *options) {
   ls_observers_t *all = &t->observers;
+  void *own = ls_alloc(t->ctx, row->own_bytes);
+  if (!own) return LS_ERR_MEMORY;
+  memcpy(own, &t, sizeof(ls_trainer_t *));
+  all->all[all->count++] = (ls_observed_t){row, own};
+  list(all);
+  return row->open ? row->open(own, options) : LS_OK;
+}
+
+ls_status_t ls_observers_open(ls_trainer_t *t, const ls_trainer_options_t *options) {
   ls_status_t status = LS_OK;
-  for (int i = 0; rows[i] && status == LS_OK; i++) {
-    ls_observed_t *o = &all->all[all->count];
-    o->row = rows[i];
-    status = rows[i]->open(t, options, &o->own);
-    if (o->own) all->count++;
-    list(all);
-  }
+  for (int i = 0; rows[i] && status == LS_OK; i++)
+    if (rows[i]->wanted ? rows[i]->wanted(t) : t->training) status = open_one(t, rows[i], options);
   return status;
 }
 
@@ -54,12 +58,14 @@ void ls_observers_close(ls_trainer_t *t) {
   while (all->count > 0) {
     const ls_observed_t last = all->all[--all->count];
     list(all);
-    last.row->close(last.own);
+    if (last.row->close) last.row->close(last.own);
+    ls_free(last.own);
   }
 }
 
 void *ls_observers_own(const ls_trainer_t *t, const ls_observer_t *row) {
-  LS_OBSERVERS(o, t, open) if (o->row == row) return o->own;
+  for (int i = 0; i < t->observers.count; i++)
+    if (t->observers.all[i].row == row) return t->observers.all[i].own;
   return NULL;
 }
 

@@ -16,19 +16,12 @@ typedef struct {
   bool failed;   /* it was said */
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training || t->world->comm->rank != 0) return LS_OK;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  return LS_OK;
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && t->world->comm->rank == 0;
 }
 
 static void close_own(void *own) {
-  own_t *o = own;
-  json_decref(o->lines);
-  ls_free(o);
+  json_decref(((own_t *)own)->lines);
 }
 
 static void put(json_t *line, const char *name, const char *of, double value) {
@@ -134,5 +127,9 @@ static void claimed(void *own) {
   if (json_array_size(o->lines) > 0) append(o);
 }
 
-const ls_observer_t ls_observer_history = {
-    .name = "history", .open = open_own, .close = close_own, .claimed = claimed, .evaluated = evaluated};
+const ls_observer_t ls_observer_history = {.name = "history",
+                                           .own_bytes = sizeof(own_t),
+                                           .wanted = wanted,
+                                           .close = close_own,
+                                           .claimed = claimed,
+                                           .evaluated = evaluated};

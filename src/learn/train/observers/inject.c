@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,20 +18,14 @@ typedef struct {
   int64_t slow_ns[2]; /* even and odd ones by so much: two may be in flight */
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  ls_inject_t inject = {0};
-  ls_status_t status = t->training ? ls_inject_read(t->ctx, t->world->comm->rank, &inject) : LS_OK;
-  if (status != LS_OK || (!inject.kind && inject.pace_ns == 0)) return status;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  o->inject = inject;
-  return LS_OK;
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && getenv(LS_INJECT_ENVIRONMENT);
 }
 
-static void close_own(void *own) {
-  ls_free(own);
+static ls_status_t open_own(void *own, const ls_trainer_options_t *options) {
+  (void)options;
+  own_t *o = own;
+  return ls_inject_read(o->t->ctx, o->t->world->comm->rank, &o->inject);
 }
 
 /* Changes the first parameter after the head, on the device, between two steps. */
@@ -138,5 +133,8 @@ static ls_status_t before_step(void *own, const ls_loop_t *loop) {
   return status;
 }
 
-const ls_observer_t ls_observer_inject = {
-    .name = "inject", .open = open_own, .close = close_own, .before_step = before_step};
+const ls_observer_t ls_observer_inject = {.name = "inject",
+                                          .own_bytes = sizeof(own_t),
+                                          .wanted = wanted,
+                                          .open = open_own,
+                                          .before_step = before_step};

@@ -47,21 +47,9 @@ static void warn_unwatched(const ls_trainer_t *t) {
            what);
 }
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training) return LS_OK;
-  if (!t->config->monitor.dir) {
-    warn_unwatched(t);
-    return LS_OK;
-  }
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  return LS_OK;
-}
-
-static void close_own(void *own) {
-  ls_free(own);
+static bool wanted(const ls_trainer_t *t) {
+  if (t->training && !t->config->monitor.dir) warn_unwatched(t);
+  return t->training && t->config->monitor.dir;
 }
 
 static void see_evaluation(const ls_trainer_t *t, ls_monitor_state_t *s) {
@@ -174,8 +162,8 @@ static void at_end(void *own, ls_status_t status) {
 }
 
 const ls_observer_t ls_observer_monitor = {.name = "monitor",
-                                           .open = open_own,
-                                           .close = close_own,
+                                           .own_bytes = sizeof(own_t),
+                                           .wanted = wanted,
                                            .told = told,
                                            .begin = begin,
                                            .after_step = after_step,

@@ -53,18 +53,20 @@ static void show_collectives(own_t *o, const char *dir) {
 }
 
 /* Rank 0 makes the page, the others find it. The agent of each of several hosts makes the page there. */
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && t->config->monitor.dir;
+}
+
+/* Rank 0 makes the page, the others find it. The agent of each of several hosts makes the page there. */
+static ls_status_t open_own(void *own, const ls_trainer_options_t *options) {
   (void)options;
-  ls_comm_t *comm = t->world->comm;
-  const char *dir = t->training ? t->config->monitor.dir : NULL, *agents = getenv(LS_AGENT_ENVIRONMENT);
-  if (!dir) return LS_OK;
-  if (agents) dir = agents;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  ls_status_t status = o ? LS_OK : LS_ERR_MEMORY;
-  if (o) *o = (own_t){.t = t, .shown = LS_PAGE_START};
-  if (o && comm->rank == 0) status = ls_page_open(t->ctx, dir, comm->size, &o->page);
+  own_t *o = own;
+  ls_ctx_t *ctx = o->t->ctx;
+  ls_comm_t *comm = o->t->world->comm;
+  const char *agents = getenv(LS_AGENT_ENVIRONMENT), *dir = agents ? agents : o->t->config->monitor.dir;
+  ls_status_t status = comm->rank == 0 ? ls_page_open(ctx, dir, comm->size, &o->page) : LS_OK;
   status = ls_comm_agree(comm, "opening the monitor directory", status);
-  if (status == LS_OK && comm->rank > 0) status = ls_page_open(t->ctx, dir, comm->size, &o->page);
+  if (status == LS_OK && comm->rank > 0) status = ls_page_open(ctx, dir, comm->size, &o->page);
   if (status == LS_OK) {
     o->line = ls_page_line(o->page, comm->rank);
     ls_page_begin(o->line, ls_clock_ns());
@@ -80,7 +82,6 @@ static void close_own(void *own) {
   ls_rings_close(o->rings);
   if (o->line && o->line->error == LS_OK) ls_page_enter(o->line, LS_PAGE_GONE, ls_clock_ns());
   ls_page_close(o->page);
-  ls_free(o);
 }
 
 static ls_status_t begin(void *own, const ls_loop_t *loop) {
@@ -127,6 +128,8 @@ ls_page_t *ls_observers_page(const ls_trainer_t *t) {
 }
 
 const ls_observer_t ls_observer_page = {.name = "page",
+                                        .own_bytes = sizeof(own_t),
+                                        .wanted = wanted,
                                         .open = open_own,
                                         .close = close_own,
                                         .doing = doing,

@@ -8,17 +8,8 @@ typedef struct {
   ls_progress_t progress; /* as it was told last; evaluations fill in their part */
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training || t->world->comm->rank != 0) return LS_OK;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  return LS_OK;
-}
-
-static void close_own(void *own) {
-  ls_free(own);
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && t->world->comm->rank == 0;
 }
 
 static ls_status_t begin(void *own, const ls_loop_t *loop) {
@@ -73,8 +64,8 @@ static void evaluated(void *own, const ls_loop_t *loop) {
 }
 
 const ls_observer_t ls_observer_progress = {.name = "progress",
-                                            .open = open_own,
-                                            .close = close_own,
+                                            .own_bytes = sizeof(own_t),
+                                            .wanted = wanted,
                                             .begin = begin,
                                             .after_step = after_step,
                                             .evaluated = evaluated};

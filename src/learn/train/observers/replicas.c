@@ -13,17 +13,8 @@ typedef struct {
   int64_t compared; /* after this step; -1: never */
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training || t->world->comm->size == 1 || t->config->train.replica_steps == 0) return LS_OK;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  return LS_OK;
-}
-
-static void close_own(void *own) {
-  ls_free(own);
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && t->world->comm->size > 1 && t->config->train.replica_steps > 0;
 }
 
 static ls_status_t begin(void *own, const ls_loop_t *loop) {
@@ -100,5 +91,9 @@ static ls_status_t check(void *own, const ls_loop_t *loop) {
   return status;
 }
 
-const ls_observer_t ls_observer_replicas = {
-    .name = "replicas", .open = open_own, .close = close_own, .begin = begin, .due = due, .check = check};
+const ls_observer_t ls_observer_replicas = {.name = "replicas",
+                                            .own_bytes = sizeof(own_t),
+                                            .wanted = wanted,
+                                            .begin = begin,
+                                            .due = due,
+                                            .check = check};

@@ -13,17 +13,8 @@ typedef struct {
 } own_t;
 
 /* Records come from the monitor alone. */
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training || !t->config->monitor.dir || t->config->safety.count == 0) return LS_OK;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  return LS_OK;
-}
-
-static void close_own(void *own) {
-  ls_free(own);
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && t->config->monitor.dir && t->config->safety.count > 0;
 }
 
 static ls_status_t begin(void *own, const ls_loop_t *loop) {
@@ -77,4 +68,4 @@ static void idle(void *own, const ls_loop_t *loop, ls_asks_t *asks) {
 }
 
 const ls_observer_t ls_observer_safety = {
-    .name = "safety", .open = open_own, .close = close_own, .begin = begin, .idle = idle};
+    .name = "safety", .own_bytes = sizeof(own_t), .wanted = wanted, .begin = begin, .idle = idle};

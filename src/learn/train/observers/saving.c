@@ -5,7 +5,7 @@
 
 typedef struct {
   ls_trainer_t *t;
-  bool chooses, spoke; /* spoke: it was said when the next save is due */
+  bool spoke; /* it was said when the next save is due */
 } own_t;
 
 int64_t ls_save_interval_ns(int64_t cost_ns, int64_t failure_ns) {
@@ -15,18 +15,12 @@ int64_t ls_save_interval_ns(int64_t cost_ns, int64_t failure_ns) {
   return (int64_t)(sqrt(2 * cost * failure) * (1 + sqrt(ratio) / 3 + ratio / 9) - cost);
 }
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  const ls_checkpoint_config_t *c = &t->config->checkpoint;
-  if (!t->training || t->world->comm->rank != 0 || !c->dir) return LS_OK;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  *o = (own_t){.t = t, .chooses = c->every_steps < 0};
-  return LS_OK;
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && t->world->comm->rank == 0 && t->config->checkpoint.dir;
 }
 
-static void close_own(void *own) {
-  ls_free(own);
+static bool chooses(const ls_trainer_t *t) {
+  return t->config->checkpoint.every_steps < 0;
 }
 
 /* Until the next save: Daly's estimate, but nine times as long as the disk was busy with the last one at least. */
@@ -43,12 +37,12 @@ static int64_t wait_ns(const own_t *o, const ls_loop_t *loop) {
 static void idle(void *own, const ls_loop_t *loop, ls_asks_t *asks) {
   const own_t *o = own;
   asks->stop |= ls_beside_failed(o->t);
-  asks->save |= o->chooses && ls_loop_clock_ns(loop) - loop->saved_ns >= wait_ns(o, loop);
+  asks->save |= chooses(o->t) && ls_loop_clock_ns(loop) - loop->saved_ns >= wait_ns(o, loop);
 }
 
 static void saved(void *own, const ls_loop_t *loop, ls_save_when_t when, int64_t took_ns) {
   own_t *o = own;
-  if (when != LS_SAVE_BESIDE || o->spoke || !o->chooses) return;
+  if (when != LS_SAVE_BESIDE || o->spoke || !chooses(o->t)) return;
   o->spoke = true;
   ls_log(o->t->ctx, LS_LOG_INFO,
          "the run stood still for %.3g s to save: the next checkpoint is made in %.3g s or later "
@@ -57,4 +51,4 @@ static void saved(void *own, const ls_loop_t *loop, ls_save_when_t when, int64_t
 }
 
 const ls_observer_t ls_observer_saving = {
-    .name = "saving", .open = open_own, .close = close_own, .idle = idle, .saved = saved};
+    .name = "saving", .own_bytes = sizeof(own_t), .wanted = wanted, .idle = idle, .saved = saved};

@@ -2,26 +2,20 @@
 #include "train/observers/observers.h"
 
 typedef struct {
+  ls_trainer_t *t;
   json_t *tasks; /* of the step under way; NULL: it is not shown */
   int64_t steps, begin_ns, next_ns;
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training || !t->config->monitor.dir) return LS_OK;
-  *own = ls_alloc(t->ctx, sizeof(own_t));
-  return *own ? LS_OK : LS_ERR_MEMORY;
+static bool wanted(const ls_trainer_t *t) {
+  return t->training && t->config->monitor.dir;
 }
 
 static void at_end(void *own, ls_status_t status) {
   (void)status;
   own_t *line = own;
   json_decref(line->tasks);
-  *line = (own_t){0};
-}
-
-static void close_own(void *own) {
-  ls_free(own);
+  *line = (own_t){.t = line->t};
 }
 
 /* Name, lane, phase, begin and duration (us) of each task of micro-batch m. */
@@ -65,4 +59,4 @@ static void unit(void *own, const ls_loop_t *loop, int64_t step, int m) {
 }
 
 const ls_observer_t ls_observer_timeline = {
-    .name = "timeline", .open = open_own, .close = close_own, .unit = unit, .at_end = at_end};
+    .name = "timeline", .own_bytes = sizeof(own_t), .wanted = wanted, .unit = unit, .at_end = at_end};

@@ -12,19 +12,6 @@ typedef struct {
   ls_status_t status;
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  (void)options;
-  if (!t->training) return LS_OK;
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
-  return LS_OK;
-}
-
-static void close_own(void *own) {
-  ls_free(own);
-}
-
 static ls_status_t begin(void *own, const ls_loop_t *loop) {
   own_t *o = own;
   o->status = LS_OK;
@@ -109,8 +96,7 @@ static void at_end(void *own, ls_status_t status) {
 }
 
 const ls_observer_t ls_observer_trace = {.name = "trace",
-                                         .open = open_own,
-                                         .close = close_own,
+                                         .own_bytes = sizeof(own_t),
                                          .begin = begin,
                                          .unit = unit,
                                          .after_step = after_step,

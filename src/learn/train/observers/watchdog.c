@@ -190,10 +190,14 @@ typedef struct {
   ls_watchdog_t *w;
 } own_t;
 
-static ls_status_t open_own(ls_trainer_t *t, const ls_trainer_options_t *options, void **own) {
-  own_t *o = *own = ls_alloc(t->ctx, sizeof *o);
-  if (!o) return LS_ERR_MEMORY;
-  o->t = t;
+static bool wanted(const ls_trainer_t *t) {
+  (void)t;
+  return true;
+}
+
+static ls_status_t open_own(void *own, const ls_trainer_options_t *options) {
+  own_t *o = own;
+  ls_trainer_t *t = o->t;
   ls_status_t status = ls_watchdog_start(t->ctx, &t->beat, t->world->comm->deadline_ns, options->stuck,
                                          options->stuck_user, &o->w);
   if (status == LS_OK) t->stops = ls_watchdog_looks(o->w);
@@ -204,7 +208,7 @@ static void close_own(void *own) {
   own_t *o = own;
   o->t->stops = NULL;
   ls_watchdog_stop(o->w);
-  ls_free(o);
 }
 
-const ls_observer_t ls_observer_watchdog = {.name = "watchdog", .open = open_own, .close = close_own};
+const ls_observer_t ls_observer_watchdog = {
+    .name = "watchdog", .own_bytes = sizeof(own_t), .wanted = wanted, .open = open_own, .close = close_own};
