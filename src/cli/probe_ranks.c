@@ -52,7 +52,7 @@ static ls_status_t measure_transport(ls_ctx_t *ctx, ls_comm_t *control, const ls
   return status;
 }
 
-static ls_status_t measure_crowd(ls_ctx_t *ctx, ls_comm_t *control, bool quick, ls_profile_t *profile) {
+static ls_status_t measure_contention(ls_ctx_t *ctx, ls_comm_t *control, bool quick, ls_profile_t *profile) {
   int threads = ls_cpu_count() / control->local_size;
   if (threads < 1) return LS_OK;
   ls_device_t *device;
@@ -61,7 +61,7 @@ static ls_status_t measure_crowd(ls_ctx_t *ctx, ls_comm_t *control, bool quick, 
   ls_cpu_narrow(control->local_rank, control->local_size, &unbound);
   ls_status_t status = ls_backend_cpu.device->open(ctx, &options, &device);
   if (status == LS_OK) {
-    status = ls_probe_crowd(ctx, control, device, threads, share_ns(quick, 1.2), profile);
+    status = ls_probe_contention(ctx, control, device, threads, share_ns(quick, 1.2), profile);
     ls_backend_cpu.device->close(device);
   }
   ls_cpu_widen(&unbound);
@@ -81,7 +81,7 @@ ls_status_t cli_probe_rank(ls_ctx_t *ctx, const cli_args_t *args) {
   ls_ctx_set_rank(ctx, control->rank, control->size);
   ls_machine_clear(machine); /* the caller knows which machine it is */
   status = ls_profile_create(ctx, machine, &profile);
-  if (status == LS_OK) status = measure_crowd(ctx, control, quick, profile);
+  if (status == LS_OK) status = measure_contention(ctx, control, quick, profile);
   for (int i = 0; ls_transports[i] && status == LS_OK; i++)
     status = measure_transport(ctx, control, ls_transports[i], quick, profile);
   if (status == LS_OK && control->rank == 0)

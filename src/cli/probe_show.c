@@ -143,7 +143,7 @@ static void show_kind(const ls_profile_t *profile, ls_key_what_t what, const cha
   }
 }
 
-static void show_crowd(const ls_profile_key_t *key, const ls_time_t *t) {
+static void show_contention(const ls_profile_key_t *key, const ls_time_t *t) {
   cli_print("  %d ranks x %d thread%s %s   %s-bound  %.2fx  (90 %%: %.2fx to %.2fx)\n", key->ranks,
             key->threads, key->threads == 1 ? " " : "s", key->backend, key->name, t->ns, t->low_ns,
             t->high_ns);
@@ -191,7 +191,7 @@ static void show_profile(const cli_probe_t *probe) {
   show_times(profile, "launch ", "one small op");
   show_times(profile, "hand-over ", "to another lane and back");
   show_times(profile, "device-copy ", "64 MiB from each GPU at once");
-  show_kind(profile, LS_KEY_CROWD, "slow-down when all ranks compute at once", show_crowd);
+  show_kind(profile, LS_KEY_CONTENTION, "slow-down when all ranks compute at once", show_contention);
   show_collectives(profile);
   show_kind(profile, LS_KEY_LIBRARIES,
             "memory that libraries take in a rank's process, beside what is trained", show_memory);

@@ -52,12 +52,12 @@ static void trial_want(trial_t *t, const ls_op_t *op) {
 }
 
 /* Whether the kernel gives what is wanted. */
-static bool trial_run(bed_t *bed, const trial_t *t, const ls_op_t *op, uint32_t lasting) {
+static bool trial_run(bed_t *bed, const trial_t *t, const ls_op_t *op, uint32_t stable) {
   float *y = guarded(t->count);
   ls_kernel_args_t args = t->args;
   args.in = t->tensor;
   args.out = &(ls_tensor_t){y, t->out[0]};
-  args.lasting = lasting;
+  args.stable = stable;
   bed_run(bed, op->name, &args);
   guarded_check(y, t->count);
   const bool same = memcmp(y, t->want, (size_t)t->count * sizeof *y) == 0;

@@ -475,7 +475,7 @@ static void keys_are_written_and_taken_apart(void **state) {
               {{LS_KEY_OP, "cpu", "linear_dx", 0, 12}, "op cpu t12 linear_dx"},
               {{LS_KEY_DEVICE, "cpu", "hand-over", 0, 2}, "hand-over cpu t2"},
               {{LS_KEY_COLLECTIVE, "nccl-without-peer", "all-reduce", 8}, "all-reduce nccl-without-peer 8"},
-              {{LS_KEY_CROWD, "cpu", "memory", 2, 3}, "crowd cpu 2x3 memory"},
+              {{LS_KEY_CONTENTION, "cpu", "memory", 2, 3}, "contention cpu 2x3 memory"},
               {{LS_KEY_LIBRARIES, "cuda", "", 1}, "libraries cuda w1"},
               {{LS_KEY_LIBRARIES, "cuda", "-without-peer", 2}, "libraries cuda w2-without-peer"},
               {{LS_KEY_CAPACITY, "cuda"}, "capacity cuda"}};

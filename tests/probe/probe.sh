@@ -61,7 +61,7 @@ for key in '"memory cpu t1"' '"launch cpu t1"' '"hand-over cpu t1"' '"op cpu t1 
   if ! grep -qF "$key" "$folder/profile.json"; then echo "FAILED: the profile has no $key"; failed=1; fi
 done
 if [ "$(nproc)" -ge 2 ]; then
-  for key in '"all-reduce mpi 2"' '"reduce-scatter mpi 2"' '"all-gather mpi 2"' '"broadcast mpi 2"' '"crowd cpu 2x' '"libraries cpu w2"'; do
+  for key in '"all-reduce mpi 2"' '"reduce-scatter mpi 2"' '"all-gather mpi 2"' '"broadcast mpi 2"' '"contention cpu 2x' '"libraries cpu w2"'; do
     if ! grep -qF "$key" "$folder/profile.json"; then
       echo "FAILED: the profile has no $key"
       failed=1

@@ -172,12 +172,13 @@ static void measured(void **state) {
   expect(examine(NULL, p), (const char *[]){"transfers-collapse", NULL});
   assert_string_equal(findings[0].evidence,
                       "a copy between two GPUs reaches 33.6 GB/s alone, 16.8 GB/s when all copy at once");
-  assert_int_equal(ls_profile_put(p, "crowd cpu 2x1 memory", &(ls_time_t){1.9, 1.5, 2.1}), LS_OK);
-  assert_int_equal(ls_profile_put(p, "crowd cpu 4x1 compute", &(ls_time_t){3, 3, 3}), LS_OK);
+  assert_int_equal(ls_profile_put(p, "contention cpu 2x1 memory", &(ls_time_t){1.9, 1.5, 2.1}), LS_OK);
+  assert_int_equal(ls_profile_put(p, "contention cpu 4x1 compute", &(ls_time_t){3, 3, 3}), LS_OK);
   expect(examine(NULL, p),
-         (const char *[]){"transfers-collapse", "memory-crowded", NULL}); /* the worse first */
-  assert_int_equal(ls_profile_put(p, "crowd cpu 2x1 memory", &(ls_time_t){1.9, 1.0, 9}), LS_OK); /* noise */
-  assert_null(find(examine(NULL, p), "memory-crowded"));
+         (const char *[]){"transfers-collapse", "memory-contention", NULL}); /* the worse first */
+  assert_int_equal(ls_profile_put(p, "contention cpu 2x1 memory", &(ls_time_t){1.9, 1.0, 9}),
+                   LS_OK); /* noise */
+  assert_null(find(examine(NULL, p), "memory-contention"));
   assert_int_equal(ls_profile_put(p, LS_PROFILE_BUSY_KEY, &(ls_time_t){0, 0, 0}), LS_OK);
   assert_null(find(examine(NULL, p), "measured-busy"));
   assert_int_equal(ls_profile_put(p, LS_PROFILE_BUSY_KEY, &(ls_time_t){0.4, 0.4, 0.4}), LS_OK);

@@ -14,14 +14,15 @@ typedef struct {
   ls_device_t *device;
   ls_profile_t *profile;
   bool away;
-  ls_status_t collectives, crowd;
+  ls_status_t collectives, contention;
 } rank_t;
 
 static void *work(void *arg) {
   rank_t *r = arg;
   if (r->away) return NULL;
   r->collectives = ls_probe_collectives(r->ctx, r->comm, r->comm, "sim", r->device, 1, r->profile);
-  if (r->collectives == LS_OK) r->crowd = ls_probe_crowd(r->ctx, r->comm, r->device, 1, 1, r->profile);
+  if (r->collectives == LS_OK)
+    r->contention = ls_probe_contention(r->ctx, r->comm, r->device, 1, 1, r->profile);
   return NULL;
 }
 
@@ -33,7 +34,7 @@ static void run(capture_t *c, rank_t *ranks, int size, int64_t deadline_ns, bool
   assert_int_equal(ls_comm_sim_create(c->ctx, size, deadline_ns, comm), LS_OK);
   for (int i = 0; i < size; i++) {
     ranks[i] = (rank_t){
-        .comm = comm[i], .ctx = c->ctx, .away = last_is_away && i == size - 1, .crowd = LS_ERR_INTERNAL};
+        .comm = comm[i], .ctx = c->ctx, .away = last_is_away && i == size - 1, .contention = LS_ERR_INTERNAL};
     assert_int_equal(ls_backend_cpu.device->open(c->ctx, &options, &ranks[i].device), LS_OK);
     assert_int_equal(ls_profile_create(c->ctx, &machine, &ranks[i].profile), LS_OK);
   }
@@ -56,7 +57,7 @@ static void all_ranks_agree(void **state) {
     run(c, ranks, size, 0, false);
     for (int i = 0; i < size; i++) {
       assert_int_equal(ranks[i].collectives, LS_OK);
-      assert_int_equal(ranks[i].crowd, LS_OK);
+      assert_int_equal(ranks[i].contention, LS_OK);
       json_t *mine = ls_profile_json(ranks[i].profile), *first = ls_profile_json(ranks[0].profile);
       assert_true(mine && json_equal(mine, first));
       json_decref(mine);
@@ -75,12 +76,12 @@ static void all_ranks_agree(void **state) {
     char key[LS_PROFILE_KEY_BYTES];
     ls_time_t factor;
     assert_true(ls_profile_get(
-        ranks[0].profile, ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, "cpu", "memory", size, 1}),
-        &factor));
+        ranks[0].profile,
+        ls_profile_key(key, (ls_profile_key_t){LS_KEY_CONTENTION, "cpu", "memory", size, 1}), &factor));
     assert_true(factor.low_ns >= 1 && factor.ns >= 1);
     assert_true(ls_profile_get(
-        ranks[0].profile, ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, "cpu", "compute", size, 1}),
-        &factor));
+        ranks[0].profile,
+        ls_profile_key(key, (ls_profile_key_t){LS_KEY_CONTENTION, "cpu", "compute", size, 1}), &factor));
     assert_int_equal(ls_profile_time_count(ranks[0].profile), 2);
     release(ranks, size);
   }
@@ -96,12 +97,12 @@ static void one_stays_away(void **state) {
   release(ranks, 2);
 }
 
-/* Alone there is no crowd: nothing is measured and nothing is wrong. */
+/* A single rank has no contention: nothing is measured and nothing is wrong. */
 static void alone(void **state) {
   capture_t *c = *state;
   rank_t rank;
   run(c, &rank, 1, 0, false);
-  assert_int_equal(rank.crowd, LS_OK);
+  assert_int_equal(rank.contention, LS_OK);
   assert_int_equal(ls_profile_time_count(rank.profile), 0);
   release(&rank, 1);
 }

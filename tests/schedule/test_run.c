@@ -575,8 +575,8 @@ static void rows_that_nothing_writes_last(void **state) {
     ls_run_t *run;
     assert_int_equal(ls_run_create(ctx, PROGRAM(s), device, NULL, memory, NULL, &run), LS_OK);
     const ls_bound_task_t *bound = run->member[0].slot[0].bound;
-    assert_int_equal(bound[0].args.lasting, writes ? 0 : 1);
-    assert_int_equal(bound[1].args.lasting, 0);
+    assert_int_equal(bound[0].args.stable, writes ? 0 : 1);
+    assert_int_equal(bound[1].args.stable, 0);
     const uint64_t epoch = device->epoch;
     assert_int_equal(ls_run_launch(run, 0, 0), LS_OK);
     assert_int_equal(device->epoch - epoch, writes);

@@ -36,7 +36,7 @@ struct ls_kernel_args {
    * others to `widened`. */
   ls_kernel_fn plain, widened;
   /* Bit i: in[i] changes only when the device's epoch does, so a kernel may keep values computed from it. */
-  uint32_t lasting;
+  uint32_t stable;
 };
 
 enum { LS_STEP_CHANNELS = 4 };

@@ -189,13 +189,13 @@ static ls_status_t find_written(ls_run_t *run) {
 }
 
 /* Inputs in rows of the state that no member writes. */
-static uint32_t find_lasting(const ls_run_t *run, const ls_schedule_t *s, const ls_task_t *task) {
-  uint32_t lasting = 0;
+static uint32_t find_stable(const ls_run_t *run, const ls_schedule_t *s, const ls_task_t *task) {
+  uint32_t stable = 0;
   for (int i = 0; i < task->in_count; i++) {
     const int row = s->tensors[task->in[i]].region - LS_REGION_STATE;
-    if (row >= 0 && !run->written[row]) lasting |= UINT32_C(1) << i;
+    if (row >= 0 && !run->written[row]) stable |= UINT32_C(1) << i;
   }
-  return lasting;
+  return stable;
 }
 
 static ls_status_t find_kernel(const ls_run_t *run, const ls_task_t *task, ls_bound_task_t *b) {
@@ -211,7 +211,7 @@ static ls_status_t bind_op(ls_run_t *run, const ls_schedule_t *s, int slot, cons
   b->args.attrs = &task->attrs;
   b->args.in_count = task->in_count;
   b->args.out_count = task->out_count;
-  b->args.lasting = find_lasting(run, s, task);
+  b->args.stable = find_stable(run, s, task);
   if (task->scratch >= 0) {
     b->args.scratch = ls_run_place(run, s, task->scratch, slot);
     b->args.scratch_bytes = s->tensors[task->scratch].size_bytes;

@@ -105,7 +105,7 @@ ls_status_t ls_state_copy_parameters(ls_state_t *state, ls_stream_t *stream, int
 /* Copies saved rows to host memory (state->host), and back. Local. Needs staging. */
 ls_status_t ls_state_pull(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
 ls_status_t ls_state_push(ls_state_t *state, ls_stream_t *stream, int64_t deadline_ns);
-/* Advances the device's epoch, so that kernels drop what they derived from rows (ls_kernel_args_t.lasting).
+/* Advances the device's epoch, so that kernels drop what they derived from rows (ls_kernel_args_t.stable).
  * The calls above do it, and runs whose schedules write carried rows. Any other code that writes to `data`
  * calls it. */
 void ls_state_changed(const ls_state_t *state);

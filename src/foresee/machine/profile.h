@@ -88,7 +88,7 @@ typedef enum {
                       * tiny op on a stream), "hand-over" (from the compute lane to another and back). Curves: "memory"
                       * (an accumulating pass; bytes read and written), "copy-in", "copy-out" (host to device and back) */
   LS_KEY_COLLECTIVE, /* "all-reduce mpi 2": a curve; backend: the transport's key (comm/transport.h) */
-  LS_KEY_CROWD, /* "crowd cpu 2x1 memory": the contention factor >= 1 of passes over memory, or "compute", when
+  LS_KEY_CONTENTION, /* "contention cpu 2x1 memory": the contention factor >= 1 of passes over memory, or "compute", when
                       * so many ranks of so many threads make them at once */
   LS_KEY_LIBRARIES, /* "libraries cuda w2": bytes that libraries take in a rank's process besides our allocations, a
                       * value; name: of several ranks the transport's variant, else "" */

@@ -12,7 +12,7 @@
 static const char *const formats[] = {[LS_KEY_OP] = "op B tT N",
                                       [LS_KEY_DEVICE] = "N B tT",
                                       [LS_KEY_COLLECTIVE] = "N B R",
-                                      [LS_KEY_CROWD] = "crowd B RxT N",
+                                      [LS_KEY_CONTENTION] = "contention B RxT N",
                                       [LS_KEY_LIBRARIES] = "libraries B wRN",
                                       [LS_KEY_CAPACITY] = "capacity B"};
 

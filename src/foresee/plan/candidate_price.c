@@ -9,15 +9,15 @@ enum { WINDOW_MIN_MS = 40, WINDOW_MAX_MS = 300 };
 
 /* Contention factors: how ranks that compute at the same time slow each other. 1 for separate devices, and if
  * the ranks were timed together. */
-static bool find_crowd(const ls_planner_t *p, ls_cost_t *cost) {
-  cost->crowd_compute = cost->crowd_memory = 1;
+static bool find_contention(const ls_planner_t *p, ls_cost_t *cost) {
+  cost->contention_compute = cost->contention_memory = 1;
   if (!p->backend->host_processors || cost->ranks < 2 || ls_cost_together(p->backend, cost->ranks))
     return true;
   static const char *const kinds[] = {"compute", "memory"};
-  double *const factors[] = {&cost->crowd_compute, &cost->crowd_memory};
+  double *const factors[] = {&cost->contention_compute, &cost->contention_memory};
   for (int i = 0; i < LS_COUNT(kinds); i++) {
-    ls_profile_key(cost->key,
-                   (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kinds[i], cost->ranks, cost->threads});
+    ls_profile_key(cost->key, (ls_profile_key_t){LS_KEY_CONTENTION, p->backend->name, kinds[i], cost->ranks,
+                                                 cost->threads});
     double factor = ls_profile_value(p->profile, cost->key, -1);
     if (factor < 0) {
       cost->missing = cost->key;
@@ -176,7 +176,7 @@ static ls_status_t by_model(const ls_planner_t *p, ls_candidate_t *c, const ls_s
   ls_program_t program = {0};
   ls_status_t status = ls_candidate_lower(p, c, &program);
   if (status == LS_OK) status = make_cost(p, c, cost);
-  if (status == LS_OK && !find_crowd(p, cost)) status = LS_ERR_NOT_FOUND;
+  if (status == LS_OK && !find_contention(p, cost)) status = LS_ERR_NOT_FOUND;
   if (status == LS_OK) status = ls_cost_model(cost, &model);
   scaled_t scaled = {.model = model, .scale = scale};
   if (scale) {

@@ -183,7 +183,7 @@ static ls_status_t task_time(void *user, const ls_schedule_t *s, int t, ls_time_
   }
   cost->interpolated |= !exact && !update;
   double memory = memory_part(cost, task, time->ns);
-  *time = ls_family_scaled(*time, memory * cost->crowd_memory + (1 - memory) * cost->crowd_compute);
+  *time = ls_family_scaled(*time, memory * cost->contention_memory + (1 - memory) * cost->contention_compute);
   return LS_OK;
 }
 

@@ -15,12 +15,12 @@ typedef struct {
   int ranks, threads;
   char family[LS_FAMILY_BYTES], timing[LS_FAMILY_BYTES];
   double rows;
-  double crowd_compute, crowd_memory; /* factors >= 1 while the other ranks compute too */
-  double memory_ns_per_byte;          /* of one rank; 0 = not known */
-  int64_t rank_bytes;                 /* that a step works on */
-  int64_t cache_bytes;                /* of one rank's share; 0 = not known */
-  bool interpolated;                  /* out: a time came from other numbers of rows */
-  const char *missing;                /* out: the key that is not there */
+  double contention_compute, contention_memory; /* factors >= 1 while the other ranks compute too */
+  double memory_ns_per_byte;                    /* of one rank; 0 = not known */
+  int64_t rank_bytes;                           /* that a step works on */
+  int64_t cache_bytes;                          /* of one rank's share; 0 = not known */
+  bool interpolated;                            /* out: a time came from other numbers of rows */
+  const char *missing;                          /* out: the key that is not there */
   char key[LS_PROFILE_KEY_BYTES];
 } ls_cost_t;
 

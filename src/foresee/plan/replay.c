@@ -17,7 +17,7 @@ typedef struct {
   int product_count;
   char memory_key[LS_PROFILE_KEY_BYTES];
   double launch_ns;
-  double crowd_compute, crowd_memory; /* factors while the other ranks of a host compute too */
+  double contention_compute, contention_memory; /* factors while the other ranks of a host compute too */
 } rates_t;
 
 static int by_flops(const void *a, const void *b) {
@@ -65,7 +65,7 @@ static double factor(const rates_t *r, const ls_planner_t *p, const ls_candidate
   char key[LS_PROFILE_KEY_BYTES];
   bool together = ls_cost_together(
       p->backend, ls_candidate_devices(c)); /* else the price applies the contention factor */
-  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, p->backend->name, kind, ls_candidate_devices(c),
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CONTENTION, p->backend->name, kind, ls_candidate_devices(c),
                                          ls_candidate_threads(c)});
   return together ? fmax(ls_profile_value(r->profile, key, 1), 1) : 1;
 }
@@ -82,17 +82,17 @@ static bool find_rates(const ls_planner_t *p, const ls_candidate_t *c, rates_t *
       !ls_profile_get(p->profile, key, &launch))
     return false;
   r->launch_ns = launch.ns;
-  r->crowd_compute = factor(r, p, c, "compute");
-  r->crowd_memory = factor(r, p, c, "memory");
+  r->contention_compute = factor(r, p, c, "compute");
+  r->contention_memory = factor(r, p, c, "memory");
   return true;
 }
 
 static double task_ns(const rates_t *r, const ls_task_t *task) {
   ls_time_t memory = {0};
   ls_profile_interpolate(r->profile, r->memory_key, (double)task->bytes, &memory);
-  double ns = memory.ns * r->crowd_memory;
+  double ns = memory.ns * r->contention_memory;
   bool arithmetic = task->op && task->op->class >= LS_OP_PRODUCT && task->op->class < LS_OP_ELEMENTWISE;
-  return arithmetic ? fmax(ns, product_ns(r, (double)task->flops) * r->crowd_compute) : ns;
+  return arithmetic ? fmax(ns, product_ns(r, (double)task->flops) * r->contention_compute) : ns;
 }
 
 ls_status_t ls_replay_time(const ls_planner_t *p, const ls_candidate_t *c) {

@@ -46,12 +46,12 @@ bool ls_doctor_cpus_limited(const ls_doctor_subject_t *p, char *evidence) {
 }
 
 /* Ranks share memory: the part of a step that waits for memory does not become faster with more ranks. */
-bool ls_doctor_memory_crowded(const ls_doctor_subject_t *p, char *evidence) {
+bool ls_doctor_memory_contention(const ls_doctor_subject_t *p, char *evidence) {
   for (int i = 0; p->profile && i < ls_profile_time_count(p->profile); i++) {
     ls_time_t factor;
     char words[LS_PROFILE_KEY_BYTES];
     ls_profile_key_t key;
-    if (!ls_profile_key_read(ls_profile_time_at(p->profile, i, &factor), LS_KEY_CROWD, words, &key) ||
+    if (!ls_profile_key_read(ls_profile_time_at(p->profile, i, &factor), LS_KEY_CONTENTION, words, &key) ||
         strcmp(key.backend, "cpu") != 0 || strcmp(key.name, "memory") != 0)
       continue;
     if (factor.ns < 1.5 || factor.low_ns < 1.1) continue;

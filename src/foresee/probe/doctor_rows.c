@@ -38,7 +38,7 @@ const ls_doctor_row_t ls_doctor_rows[] = {
     {"launch-blocking", LS_SEVERITY_WARNING, ls_doctor_launch_blocking, "unset CUDA_LAUNCH_BLOCKING"},
     {"peer-access-bridge", LS_SEVERITY_INFO, ls_doctor_peer_off_bridge,
      "copies go through host memory, as GeForce drivers have it; lockstep plan counts with what that costs"},
-    {"memory-crowded", LS_SEVERITY_INFO, ls_doctor_memory_crowded,
+    {"memory-contention", LS_SEVERITY_INFO, ls_doctor_memory_contention,
      "more ranks help steps bound by products, not by memory; lockstep plan counts with it"},
     {"threads-over-cores", LS_SEVERITY_INFO, ls_doctor_threads_over_cores,
      "try parallel.threads = cores / ranks: two threads of a core share its units"},

@@ -38,8 +38,8 @@ ls_status_t ls_probe_collectives(ls_ctx_t *ctx, ls_comm_t *control, ls_comm_t *c
                                  ls_device_t *device, int64_t budget_ns, ls_profile_t *profile);
 
 /* Measures how much slower a memory-bound and a compute-bound op become when all ranks of this node compute at once
- * (LS_KEY_CROWD). Collective. All ranks have to be on one node, else nothing is measured. */
-ls_status_t ls_probe_crowd(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device, int threads,
-                           int64_t budget_ns, ls_profile_t *profile);
+ * (LS_KEY_CONTENTION). Collective. All ranks have to be on one node, else nothing is measured. */
+ls_status_t ls_probe_contention(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device, int threads,
+                                int64_t budget_ns, ls_profile_t *profile);
 
 #endif

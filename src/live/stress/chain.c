@@ -320,10 +320,10 @@ double ls_chain_ns(const ls_chain_t *c) {
 }
 
 /* Ranks that share the processors slow each other: probe has measured by how much. */
-static double crowd(const ls_chain_t *c, const ls_profile_t *profile, int ranks) {
+static double contention(const ls_chain_t *c, const ls_profile_t *profile, int ranks) {
   char key[LS_PROFILE_KEY_BYTES];
   ls_time_t factor;
-  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CROWD, c->backend->name, "compute", ranks, c->threads});
+  ls_profile_key(key, (ls_profile_key_t){LS_KEY_CONTENTION, c->backend->name, "compute", ranks, c->threads});
   return c->backend->host_processors && ranks > 1 && ls_profile_get(profile, key, &factor) ? factor.ns : 1;
 }
 
@@ -344,5 +344,5 @@ void ls_chain_report(const ls_chain_t *c, const ls_stress_options_t *o, int rank
   p->ns = ls_samples_time(&c->samples, &time) ? time.ns : (double)NAN;
   ls_probe_op_key(c->backend, c->math, c->threads, &ls_op_linear, &c->attrs, in, &c->out[0].shape, key);
   p->from_profile = o->profile && ls_profile_get(o->profile, key, &time);
-  p->burst_ns = p->from_profile ? time.ns * crowd(c, o->profile, ranks) : c->own_burst_ns;
+  p->burst_ns = p->from_profile ? time.ns * contention(c, o->profile, ranks) : c->own_burst_ns;
 }

@@ -59,8 +59,8 @@ def cpu():
         times |= linear("cpu", threads, [16, 128, 1024], [128, 512, 1024], 60e9 * threads, 800, 2e5)
         times[f"launch cpu t{threads}"] = flat(150)
         curves[f"memory cpu t{threads}"] = memory(12e9 * (1 + 0.3 * (threads - 1)), 200, 4 << 20, 40e9 * threads)
-    times["crowd cpu 2x1 memory"] = [1.5, 1.4, 1.6]
-    times["crowd cpu 2x1 compute"] = [1.05, 1.0, 1.1]
+    times["contention cpu 2x1 memory"] = [1.5, 1.4, 1.6]
+    times["contention cpu 2x1 compute"] = [1.05, 1.0, 1.1]
     times["libraries cpu w1"] = [40 << 20] * 3
     times["libraries cpu w2"] = [60 << 20] * 3
     curves["all-reduce mpi 2"] = curve([(64, 2), (65536, 30), (1 << 20, 350), (16 << 20, 7000), (64 << 20, 30000)])

@@ -247,7 +247,7 @@ static ls_status_t run(ls_stream_t *stream, const ls_kernel_args_t *args, const 
   const size_t vector = aligned((size_t)padded_outputs(&p) * sizeof(float)),
                weights = aligned(weight_bytes(&p)) + 2 * vector;
   ls_cpu_rounded_t *kept = NULL;
-  if (args->lasting & 1 << 1 && !(kept = find_kept(cpu, &p, args->in[1].data, weights))) return LS_ERR_MEMORY;
+  if (args->stable & 1 << 1 && !(kept = find_kept(cpu, &p, args->in[1].data, weights))) return LS_ERR_MEMORY;
   return run_in_room(stream, &p, kept, weights);
 }
 

@@ -58,11 +58,11 @@ static ls_status_t one_round(ls_comm_t *control, ls_meter_t *meter, ls_meter_ite
     sleep_until(begin + slot_ns);
     status = work_until(meter, item, begin + slot_ns * 18 / 10, &together);
   }
-  status = ls_comm_agree(control, "probe: crowd", status);
+  status = ls_comm_agree(control, "probe: contention", status);
   if (status != LS_OK) return status;
   sums[0] = alone;
   sums[1] = together / control->size;
-  status = ls_comm_sum_f64(control, "probe: crowd", sums, 2);
+  status = ls_comm_sum_f64(control, "probe: contention", sums, 2);
   if (status == LS_OK) *factor = sums[0] > 0 ? sums[1] / sums[0] : 1;
   return status;
 }
@@ -73,7 +73,7 @@ static ls_status_t measure(ls_comm_t *control, ls_meter_t *meter, ls_meter_item_
   int64_t longest;
   ls_samples_t samples = {.count = 0};
   ls_status_t status = ls_meter_sample(meter, item, &ns); /* calibrates */
-  status = ls_comm_agree(control, "probe: crowd", status);
+  status = ls_comm_agree(control, "probe: contention", status);
   if (status == LS_OK) status = agree_max(control, (int64_t)(ns * item->repeats), &longest);
   if (status != LS_OK) return status;
   int64_t slot_ns = longest * 5 > slot_min_ns ? longest * 5 : slot_min_ns;
@@ -102,20 +102,20 @@ static ls_status_t add_items(ls_meter_t *meter, ls_meter_item_t *item[2]) {
                          : status;
 }
 
-ls_status_t ls_probe_crowd(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device, int threads,
-                           int64_t budget_ns, ls_profile_t *profile) {
+ls_status_t ls_probe_contention(ls_ctx_t *ctx, ls_comm_t *control, ls_device_t *device, int threads,
+                                int64_t budget_ns, ls_profile_t *profile) {
   static const char *const kinds[] = {"memory", "compute"};
   ls_meter_t *meter = NULL;
   ls_meter_item_t *item[2];
   if (control->local_size != control->size || control->size > RANKS_MAX || control->size < 2) return LS_OK;
   ls_status_t status = ls_meter_create(ctx, device, threads, &meter);
   if (status == LS_OK) status = add_items(meter, item);
-  status = ls_comm_agree(control, "probe: crowd", status);
+  status = ls_comm_agree(control, "probe: contention", status);
   for (int i = 0; i < LS_COUNT(kinds) && status == LS_OK; i++) {
     char key[LS_PROFILE_KEY_BYTES];
     ls_time_t factor;
-    ls_profile_key(key,
-                   (ls_profile_key_t){LS_KEY_CROWD, device->backend->name, kinds[i], control->size, threads});
+    ls_profile_key(
+        key, (ls_profile_key_t){LS_KEY_CONTENTION, device->backend->name, kinds[i], control->size, threads});
     status = measure(control, meter, item[i], budget_ns / LS_COUNT(kinds), &factor);
     if (status == LS_OK) status = ls_profile_put(profile, key, &factor);
   }
