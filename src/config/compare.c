@@ -75,11 +75,10 @@ static bool same_value(const json_t *a, const json_t *b) {
   return json_equal(a, b);
 }
 
-/* An option's default describes checkpoints that are older than the option. */
-static void compare_row(differences_t *d, const char *section, const ls_option_t *row, const json_t *saved,
-                        const json_t *now) {
-  json_t *initial = ls_option_default_json(row);
-  const json_t *was = json_object_get(saved, row->name), *is = json_object_get(now, row->name);
+/* An option's default describes checkpoints that are older than the option. NULL on a side: nothing is compared. */
+static void compare_value(differences_t *d, const char *section, const ls_option_t *row, const json_t *was,
+                          const json_t *is) {
+  json_t *initial = was ? NULL : ls_option_default_json(row);
   if (!was) was = initial;
   if (is && was && !same_value(was, is)) {
     const char *name = ls_arena_printf(&d->arena, "%s.%s", section, row->name);
@@ -92,7 +91,7 @@ static void compare_rows(differences_t *d, const char *name, const ls_section_t 
                          const json_t *now) {
   const ls_option_t *row;
   for (int i = 0; (row = ls_section_row(section, i)); i++)
-    compare_row(d, name, row, saved, now);
+    compare_value(d, name, row, json_object_get(saved, row->name), json_object_get(now, row->name));
 }
 
 static const char *kind_of(json_t *layer) {
@@ -131,21 +130,36 @@ json_t *ls_config_saved_columns(const json_t *meta) {
   return json_is_array(names) ? names : ls_json_at(meta, "config.data.columns");
 }
 
-static bool is_csv(const json_t *config) {
-  const char *kind = json_string_value(ls_json_at(config, "data.kind"));
-  return kind && strcmp(kind, "csv") == 0;
+/* The checkpoint's columns are those that were read. A configuration that names none follows them. Other kinds of data have
+ * neither columns nor targets. */
+static void compare_data(differences_t *d, const ls_data_config_t *data, const json_t *saved,
+                         const json_t *meta) {
+  const char *kind = json_string_value(json_object_get(saved, "kind"));
+  const bool csv = data->kind == LS_DATA_CSV && kind && strcmp(kind, "csv") == 0;
+  const ls_option_t *row;
+  for (int i = 0; (row = ls_section_row(&ls_data_section, i)); i++) {
+    const bool columns = strcmp(row->name, "columns") == 0;
+    if ((columns && !(csv && data->columns.count > 0)) || (!csv && strcmp(row->name, "target") == 0))
+      continue;
+    json_t *is = ls_option_value_json(row, data);
+    compare_value(d, ls_data_section.name, row,
+                  columns ? ls_config_saved_columns(meta) : json_object_get(saved, row->name), is);
+    d->short_of_memory |= !is;
+    json_decref(is);
+  }
 }
 
-/* The walk compares what both sides have. The checkpoint's columns are those that were read; what this
- * configuration does not name follows them, and other kinds of data have neither columns nor targets. */
-static void name_columns(const json_t *meta, json_t *saved, json_t *now) {
-  json_t *was = json_object_get(saved, "data"), *is = json_object_get(now, "data");
-  bool csv = is_csv(saved) && is_csv(now);
-  if (csv && json_array_size(json_object_get(is, "columns")) > 0)
-    json_object_set(was, "columns", ls_config_saved_columns(meta));
-  else
-    json_object_del(is, "columns");
-  if (!csv) json_object_del(is, "target");
+/* A section's rows, and the lists in it. */
+static void compare_part(differences_t *d, const ls_config_part_t *part, const json_t *saved) {
+  json_t *now = part->write ? part->write(part->of) : ls_option_json(part->section, part->of);
+  const json_t *was = json_object_get(saved, "groups"), *is = json_object_get(now, "groups");
+  d->short_of_memory |= !now;
+  compare_rows(d, part->section->name, part->section, saved, now);
+  if (part->section == &ls_optim_section && was != is && !json_equal(was, is))
+    add(d, LS_CHANGE_LISTED, "train.optimizer.groups", value_text(&d->arena, was), value_text(&d->arena, is));
+  if (part->section == &ls_model_section)
+    compare_layers(d, json_object_get(saved, "layers"), json_object_get(now, "layers"));
+  json_decref(now);
 }
 
 /* ---- the verdict ---- */
@@ -193,27 +207,21 @@ static ls_status_t conclude(ls_ctx_t *ctx, const char *name, differences_t *d, b
 
 ls_status_t ls_config_compare(ls_ctx_t *ctx, const char *name, const ls_config_t *config, const json_t *meta,
                               ls_use_t use, bool other_data, bool weights_fit, bool list) {
-  json_t *saved = json_deep_copy(json_object_get(meta, "config")), *now = ls_config_json(config);
-  differences_t d = {
-      .use = use, .other_data = other_data, .weights_fit = weights_fit, .short_of_memory = !saved || !now};
+  const json_t *saved = json_object_get(meta, "config");
+  differences_t d = {.use = use, .other_data = other_data, .weights_fit = weights_fit};
+  ls_config_part_t part;
   ls_arena_init(&d.arena, ctx);
   for (int i = 0; i < ACTION_COUNT; i++)
     d.text[i] = "";
-  name_columns(meta, saved, now);
-  ls_config_part_t part;
-  for (int i = 0; ls_config_part(config, i, &part); i++)
-    if (part.compared)
-      compare_rows(&d, part.section->name, part.section, ls_json_at(saved, part.section->name),
-                   ls_json_at(now, part.section->name));
-  const json_t *was = ls_json_at(saved, "train.optimizer.groups"),
-               *is = ls_json_at(now, "train.optimizer.groups");
-  if (was != is && !json_equal(was, is))
-    add(&d, LS_CHANGE_LISTED, "train.optimizer.groups", value_text(&d.arena, was), value_text(&d.arena, is));
-  compare_layers(&d, ls_json_at(saved, "model.layers"), ls_json_at(now, "model.layers"));
+  for (int i = 0; ls_config_part(config, i, &part); i++) {
+    const json_t *was = ls_json_at(saved, part.section->name);
+    if (part.section == &ls_data_section)
+      compare_data(&d, &config->data, was, meta);
+    else if (part.compared)
+      compare_part(&d, &part, was);
+  }
   ls_status_t status = conclude(ctx, name, &d, list);
   ls_arena_release(&d.arena);
-  json_decref(saved);
-  json_decref(now);
   return status;
 }
 
