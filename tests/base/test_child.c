@@ -64,7 +64,7 @@ static void environment_and_streams(void **state) {
   assert_string_equal(getenv("LS_GONE"), "here");
 }
 
-/* What a child says last is what matters of much. */
+/* The end of long output is kept. */
 static void the_end_of_much_is_kept(void **state) {
   static const char *const argv[] = {"child", "much", NULL};
   char said[512];

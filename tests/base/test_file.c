@@ -95,7 +95,7 @@ static void what_is_no_file(void **state) {
   assert_int_equal(ls_file_expect(c->ctx, "/proc/self/status"), LS_OK);
 }
 
-/* What replacing leaves beside its file. */
+/* Replacing a file leaves no other file. */
 static void expect_only(capture_t *c, const char *name) {
   char **names;
   int count;

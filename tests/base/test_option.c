@@ -193,7 +193,7 @@ static void maps_that_are_none(void **state) {
   ls_arena_release(&arena);
 }
 
-/* Of two rows one has a default that does not fit it: the program is wrong, not its user. */
+/* A row whose default does not fit it is the program's fault, not the user's. */
 static void broken_defaults(void **state) {
   capture_t *c = *state;
   static const ls_option_t broken_rows[] = {

@@ -43,7 +43,7 @@ static void parents(void **state) {
   }
 }
 
-/* What lies above a link is not what lies above the folder that it names. */
+/* The parent of a link is not the parent of the folder that it names. */
 static void a_link_keeps_its_dots(void **state) {
   capture_t *c = *state;
   char root[] = "/tmp/lockstep-test-XXXXXX", link[64], expected[80];

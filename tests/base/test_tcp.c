@@ -16,7 +16,7 @@
 
 static const int64_t second_ns = 1000000000;
 
-/* In place of the C library's: a name has the addresses of these two listeners. */
+/* Replaces the C library's resolver: a name has the addresses of these two listeners. */
 static struct sockaddr_in address[2];
 static struct addrinfo entry[2];
 

@@ -1,6 +1,6 @@
-/* What a power cut leaves of a directory: of a file, what it held at its last fsync; of a directory, the names that it had
- * at its own last fsync. The system may have written more by itself, in any order, so that a test tries several ways. The
- * calls of syscalls.c tell what happens; all of it is kept beside the directory, because processes die in tests. */
+/* A directory after a power cut: a file has its content of its last fsync, a directory the names of its own last
+ * fsync. The system may have written more by itself, in any order, so a test tries several ways. The calls of
+ * syscalls.c report what happens. The records lie outside the directory, because processes die in tests. */
 #ifndef TESTS_CKPT_POWER_H
 #define TESTS_CKPT_POWER_H
 
@@ -14,7 +14,7 @@ void power_off(void); /* and everything that was kept is removed */
 void power_synced(int fd);
 void power_removing(const char *path);
 
-/* What the system had written by itself when the power went. */
+/* The writes that the system had made by itself when the power went. */
 typedef struct {
   bool names, names_within; /* all names of `dir`; of the directories in it */
   bool half;                /* of data that were not synced, the first half; else nothing */

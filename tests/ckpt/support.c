@@ -1,4 +1,4 @@
-/* What the tests of checkpoints share. */
+/* See support.h. */
 #include "support.h"
 
 #include <math.h>

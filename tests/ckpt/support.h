@@ -1,5 +1,5 @@
-/* What the tests of checkpoints share: a context that keeps its messages, a directory of its own, and a small
- * state whose every number follows from the step, so that any checkpoint can be verified exactly. */
+/* Shared by the tests of checkpoints: a context that keeps its messages, a directory of its own, and a small state
+ * whose every number follows from the step, so that any checkpoint can be verified exactly. */
 #ifndef TESTS_CKPT_SUPPORT_H
 #define TESTS_CKPT_SUPPORT_H
 

@@ -175,7 +175,7 @@ static bool one_death(const scene_t *scene, int n) {
   fixture_forget();
   int64_t step = newest_good();
   assert_true(step == 2 || (!reported && step == 1));
-  /* Where names can be exchanged, the older version of the same step is there until the newer one is. */
+  /* If names can be exchanged, the older version of the same step is there until the newer one is. */
   if (scene->same_step && !scene->refuse_exchange) assert_int_equal(step, 2);
   assert_string_equal(f->log, ""); /* nothing half done was even looked at */
   assert_a_later_save_clears_up();

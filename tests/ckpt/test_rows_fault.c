@@ -14,7 +14,7 @@
 #define S(n) "step-00000000000" #n
 enum { SIZE = 3 };
 
-/* What one rank meets while step 2 is saved. */
+/* A fault that one rank meets while step 2 is saved. */
 typedef struct {
   int rank;     /* whose */
   int call;     /* number of the system call, 0 = none */

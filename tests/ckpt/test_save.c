@@ -184,7 +184,8 @@ static void removes_leftovers_of_dead_processes_only(void **state) {
   assert_int_equal(newest_good(), 9);
 }
 
-/* Where nobody waits for a killed rank (process 1 of a container), it stays a zombie for as long as the run lasts. */
+/* Without a parent that waits for it (process 1 of a container), a killed rank stays a zombie for as long as the
+ * run lasts. */
 static void removes_leftovers_of_zombies(void **state) {
   siginfo_t info;
   char name[80];
@@ -271,7 +272,7 @@ static void fails_cleanly_at_a_limit_of_file_size(void **state) {
   assert_untouched();
 }
 
-/* In a child with mounts of its own: 0 as expected, 77 when this machine does not let us mount. */
+/* Runs in a child with mounts of its own: 0 as expected, 77 when this machine does not let us mount. */
 static int save_on_a_full_disk(void) {
   if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
       mount("tmpfs", f->dir, "tmpfs", 0, "size=200k") != 0)

@@ -1,4 +1,4 @@
-/* What the tests of the data module share: a context that keeps its messages, files in a temporary folder,
+/* Shared by the tests of the data module: a context that keeps its messages, files in a temporary folder,
  * allocation failures one by one. */
 #ifndef LS_TESTS_DATA_COMMON_H
 #define LS_TESTS_DATA_COMMON_H

@@ -189,7 +189,7 @@ static void test_reports_all(void **state) {
   assert_int_equal(read_text(said.ctx, text, NULL, NULL, &m), LS_ERR_DATA);
   assert_int_equal(ls_ctx_error_count(said.ctx), 21);
   assert_said("t.csv: and 6 more bad cells or rows");
-  /* What breaks the text is named too, and ends it. */
+  /* A fault that breaks the text is named too, and ends the reading. */
   said_clear();
   assert_int_equal(read_text(said.ctx, "a,b\n1,x\n1,\"2\nx,x\n", NULL, NULL, &m), LS_ERR_DATA);
   assert_int_equal(ls_ctx_error_count(said.ctx), 2);

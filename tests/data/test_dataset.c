@@ -506,7 +506,7 @@ static void test_validation_from_its_own_file(void **state) {
   assert_null(none);
 }
 
-/* Where the hash's state will be, at a multiple of 64 bytes. */
+/* Fills the place of the hash's state, at a multiple of 64 bytes. */
 __attribute__((noinline)) static void fill_stack(uint64_t seed) {
   _Alignas(64) volatile uint64_t word[1024];
   for (int i = 0; i < LS_COUNT(word); i++)

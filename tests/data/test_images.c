@@ -61,7 +61,7 @@ static ls_loader_spec_t spec_of(int64_t origin) {
                             .total_steps = 4};
 }
 
-/* Whoever fills a batch, with however many threads, from wherever the run went on. */
+/* A sample does not depend on the rank that fills a batch, on its threads, or on where the run was resumed. */
 static void samples_depend_on_the_position_alone(void **state) {
   ls_data_config_t config = config_of(list_make());
   ls_dataset_t *d = open_set(&config), *mapped;
@@ -250,7 +250,7 @@ static arrays_t arrays_write(void) {
               npy_make("y.npy", "(6,)", classes, PICTURES)}};
 }
 
-/* As an IDX file, an array that is read, and one that stays in its file. */
+/* The section as an IDX file, an array in memory, or an array that stays in its file. */
 enum { FORMS = 3 };
 static ls_data_config_t array_config(const arrays_t *arrays, int form, ls_data_config_t config) {
   const char *const *file = form == 0 ? arrays->idx : arrays->npy;
@@ -328,7 +328,8 @@ static void arrays_give_the_samples_of_files(void **state) {
   }
 }
 
-/* As files: by whichever rank, and from wherever the run went on; through the memory that a node's ranks share, too. */
+/* Arrays give the samples of files to every rank, from wherever the run was resumed, and through the memory that a
+ * node's ranks share. */
 static void arrays_are_shared(void **state) {
   const arrays_t arrays = arrays_write();
   ls_data_config_t config = array_config(&arrays, 0, config_of(NULL));

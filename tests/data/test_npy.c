@@ -91,7 +91,7 @@ static void test_shapes(void **state) {
   }
 }
 
-/* What numpy.asfortranarray saves: the first index runs fastest, also inside a row. */
+/* The layout of numpy.asfortranarray: the first index runs fastest, also inside a row. */
 static void test_column_by_column(void **state) {
   static const struct {
     const char *header, *bytes;

@@ -101,7 +101,7 @@ static void scales_as_pillow_does(void **state) {
   ls_free(scaled.bytes);
 }
 
-/* What is cut out of a scaled picture has its bits, whatever is scaled: one side, both, none. */
+/* A part of a scaled picture has the bits of the whole, if one side, both or none is scaled. */
 static void scales_parts_to_the_same_bits(void **state) {
   static const int sizes[][2] = {{14, 18}, {5, 7},   {48, 64}, {11, 37},
                                  {29, 9},  {29, 37}, {3, 100}, {400, 20}};

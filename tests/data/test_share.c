@@ -71,7 +71,7 @@ static void the_same_samples_for_all(void **state) {
   ls_dataset_close(read);
 }
 
-/* In a process of its own, with a limit on files: the samples stay where they are, and that is said. */
+/* Runs in a process of its own, with a limit on files: the samples stay where they are, and a message says so. */
 static int limited(void) {
   ls_dataset_t *d = open_table(said.ctx);
   struct rlimit limit;

@@ -414,7 +414,7 @@ static void a_behavior_counts_where_the_type_has_one(void **state) {
 }
 
 static void wordpieces_give_their_text_back(void **state) {
-  /* As the first token of a text, and behind another. */
+  /* The text of a token at the begin of a text, and after another token. */
   static const char *const texts[][2] = {
       {"[UNK]", " [UNK]"}, {"a", " a"},    {"##b", "b"},         {"ab", " ab"}, {"b", " b"},
       {".", "."},          {"n't", "n't"}, {"do not", " don't"}, {"##", ""},    {"##do not", "do not"}};
@@ -520,7 +520,8 @@ static void keep_and_overwrite(void *user, int32_t token) {
   memset(o->from, o->byte, (size_t)(o->end - o->from));
 }
 
-/* As a mapped file may be by another program: lower case went nowhere, and patterns read what was no UTF-8. */
+/* Another program overwrites the text, as it may do with a mapped file: lower case went nowhere, and patterns read
+ * bytes that were not UTF-8. */
 static void a_text_that_is_overwritten_meanwhile_has_an_end(void **state) {
 #define FIRST                                                                                                \
   "\"added_tokens\": [{\"id\": 20, \"content\": \"<s>\", \"lstrip\": true, \"single_word\": true}], "

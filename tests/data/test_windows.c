@@ -153,7 +153,8 @@ static void means_are_those_of_the_rows_that_training_sees(void **state) {
   ls_dataset_close(d);
 }
 
-/* Of 12 rows, windows of 3 rows, a target 1 row behind and a stride of 5 leave out the last 3: rows 0 to 8 have the mean 4. */
+/* 12 rows in windows of 3, a target 1 row later and a stride of 5 leave out the last 3 rows: rows 0 to 8 have the
+ * mean 4. */
 static void rows_behind_the_last_window_are_not_measured(void **state) {
   ls_data_config_t config = {
       .path = series("a.csv", 0, 12), .window = 3, .horizon = 1, .stride = 5, .normalize = true};

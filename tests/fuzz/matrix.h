@@ -1,4 +1,4 @@
-/* What every reader of a matrix owes: finite values in a shape that is not empty, or one LS_ERR_DATA. */
+/* The contract of every reader of a matrix: finite values in a shape that is not empty, or one LS_ERR_DATA. */
 #ifndef TESTS_FUZZ_MATRIX_H
 #define TESTS_FUZZ_MATRIX_H
 

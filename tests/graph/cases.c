@@ -141,7 +141,7 @@ static const int64_t *find_now(const sizes_t *sizes, int64_t was) {
   return NULL;
 }
 
-/* What stands for `was`; `was` itself if that is no size. */
+/* The new size for `was`; `was` itself if that is no size. */
 static int64_t now_of(const sizes_t *sizes, int64_t was) {
   const int64_t *now = find_now(sizes, was);
   return now ? *now : was;
@@ -238,7 +238,7 @@ static bool take_sizes(ls_ctx_t *ctx, const ls_op_t *op, const ls_op_t *forward,
   return found;
 }
 
-/* As layers have them. Bounds of whole numbers are known to the forward case alone. */
+/* Draws sizes as layers have them. Only the forward case knows bounds of whole numbers. */
 static bool draw_gradient(const ls_op_t *op, draw_t *draw, int64_t elements, op_case_t *to) {
   const ls_op_t *forward = forward_of(op);
   op_case_t from;

@@ -1,4 +1,4 @@
-/* What the tests of passes share. Include after cmocka.h. */
+/* Shared by the tests of passes. Include after cmocka.h. */
 #ifndef TESTS_GRAPH_PASSES_H
 #define TESTS_GRAPH_PASSES_H
 

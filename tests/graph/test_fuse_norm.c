@@ -1,4 +1,4 @@
-/* What the passes fuse_norm, fuse_scale and align_classes find, and that gradients keep their bits. */
+/* The passes fuse_norm, fuse_scale and align_classes: what they find, and that gradients keep their bits. */
 #include <string.h>
 
 #include "unit.h"

@@ -271,7 +271,7 @@ static void launch_free(rig_t *rig, const trial_t *t, launch_t *l) {
   fenced_free(rig, &l->scratch);
 }
 
-/* What the backend keeps for its kernels: what one has left there is no input of the next. */
+/* The backend's memory for its kernels: content that one kernel leaves there is no input of the next. */
 static void poison_room(rig_t *rig) {
   const ls_device_ops_t *device = rig->backend->device;
   size_t size_bytes;

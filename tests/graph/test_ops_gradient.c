@@ -54,7 +54,7 @@ static double loss_of(setup_t *s) {
   return sum;
 }
 
-/* Of the loss, from *x + down to *x + up. */
+/* The slope of the loss, from *x + down to *x + up. */
 static double secant(setup_t *s, float *x, float down, float up) {
   const float middle = *x, from = middle + down, to = middle + up;
   *x = to;

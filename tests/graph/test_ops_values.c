@@ -293,7 +293,7 @@ static void test_attention_of_equal_scores(void **state) {
       }
 }
 
-/* Of many rows about the right share is kept, whole and scaled; the same row is kept wherever the batch begins. */
+/* Among many rows about the right share is kept, whole and scaled; the same row is kept wherever the batch begins. */
 static void test_drop_rows(void **state) {
   enum { ROWS = 4000, WIDTH = 3 };
   static float x[ROWS * WIDTH], y[ROWS * WIDTH], later[ROWS * WIDTH];

@@ -101,7 +101,7 @@ static void test_a_product_adds_the_gradient_that_goes_past_it(void **state) {
   assert_int_equal(count_ops(g, &ls_op_add), 1); /* of the square's two gradients */
 }
 
-/* Where the backend has no op for all of a norm's gradient, dx and what it is added to still become one. */
+/* If the backend has no op for all of a norm's gradient, dx and its addend still become one. */
 static bool has_no_back(const void *backend, const char *op, ls_dtype_t low) {
   (void)backend, (void)low;
   return strncmp(op, "layer_norm_back", strlen("layer_norm_back")) != 0;

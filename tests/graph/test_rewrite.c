@@ -28,7 +28,7 @@ static void expect_uses(const ls_graph_t *g, ls_tensor_id_t id, int count, const
     assert_int_equal(g->tensors[id].uses[i], uses[i]);
 }
 
-/* What passes leave behind. */
+/* The graph that passes leave. */
 static void expect_whole(ls_graph_t *g) {
   ls_graph_sweep(g);
   if (ls_graph_check(g)) fail_msg("%s", ls_ctx_error(g->ctx));

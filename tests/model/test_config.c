@@ -154,7 +154,7 @@ static void too_many_layers(void **state) {
   release_model(&p);
 }
 
-/* What is saved with a run is the whole model, and reads as the same model. */
+/* The saved document of a run is the whole model, and reads as the same model. */
 static void saved_and_read_again(void **state) {
   capture_t *c = *state;
   static const char *const texts[] = {"model: {preset: mlp-large}\n", NULL};

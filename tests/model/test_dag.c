@@ -142,7 +142,7 @@ static void a_chain_in_other_words(void **state) {
   }
 }
 
-/* What is saved has no blocks, and reads as the same network. */
+/* The saved document has no blocks, and reads as the same network. */
 static void saved_and_read_again(void **state) {
   capture_t *c = *state;
   parsed_t p, again;

@@ -70,7 +70,7 @@ static bool has_all(const void *backend, const char *op, ls_dtype_t low) {
   return true;
 }
 
-/* In 16 bits every product is one, and beside the parameters' casts few are left: of samples, of values in front of a
+/* In 16 bits every product is low. Few casts remain apart from those of parameters: of samples, of values before a
  * loss in f32 and of its gradient. */
 static void few_casts_in_16_bits(void **state) {
   capture_t *c = *state;

@@ -104,7 +104,7 @@ const json_t *ls_ckpt_meta(const ls_ckpt_t *ckpt); /* borrowed */
 ls_status_t ls_ckpt_read(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const ls_ckpt_tensor_t *params,
                          int param_count, const ls_ckpt_tensor_t *optim, int optim_count);
 
-/* Those of the tensors that a row of the optimizer's state has ("row.NAME"), in their place; *found: how many. Local. */
+/* Lists the tensors that a row of the optimizer's state has ("row.NAME"), in their place; *found: how many. Local. */
 ls_status_t ls_ckpt_read_row(ls_ctx_t *ctx, const ls_ckpt_t *ckpt, const char *row,
                              const ls_ckpt_tensor_t *tensors, int count, int *found);
 

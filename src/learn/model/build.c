@@ -174,7 +174,7 @@ static ls_tensor_id_t add_layers(ls_layer_builder_t *b, const ls_model_config_t 
   return is_flat ? *y : ls_graph_op(b->graph, &ls_op_reshape, &flat, 1, y, NULL);
 }
 
-/* Those of images in colour, which may have a mean and scale each; 0: one serves all values. */
+/* Channels of images in colour, which may have a mean and scale each; 0: one serves all values. */
 static int64_t channels_of(const ls_shape_t *x) {
   return x->rank == 4 && x->dim[3] > 1 && x->dim[3] <= LS_STEP_CHANNELS ? x->dim[3] : 0;
 }

@@ -156,7 +156,7 @@ char *ls_csv_cell_text(ls_arena_t *arena, const ls_csv_cell_t *cell) {
   return name;
 }
 
-/* Those that pandas reads as missing, and `?`. The first one may be the name of a class. */
+/* Texts that pandas reads as missing, and `?`. The first one may be the name of a class. */
 static bool is_gap(const ls_csv_cell_t *cell, bool label) {
   static const char *const texts[] = {"None", "",     "NA",     "N/A",     "NaN",     "nan",     "null",
                                       "?",    "NULL", "n/a",    "<NA>",    "#N/A",    "#NA",     "#N/A N/A",

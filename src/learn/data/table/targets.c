@@ -157,7 +157,7 @@ ls_status_t ls_channels_check(ls_ctx_t *ctx, const char *name, const ls_shape_t 
                  sample->rank == 3 && x->dim[0] == 3 ? ", and numpy.transpose(x, (0, 2, 3, 1))" : "", other);
 }
 
-/* Those that change the input of a preset. */
+/* The sizes that change the input of a preset. */
 static const char *preset_sizes(const ls_data_want_t *want) {
   return want->x.rank == 3   ? "model.image and model.features to their height and channels"
          : want->x.rank == 2 ? "model.context and model.features to their places and values"
