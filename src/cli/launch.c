@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 const ls_requests_t cli_requests = {
-    .asked = cli_stop_requested, .forced = cli_stop_forced, .held = cli_stop_held, .name = cli_stop_name};
+    .asked = cli_stop_requested, .forced = cli_stop_forced, .paused = cli_stop_paused, .name = cli_stop_name};
 
 /* This command line, and the assignments that were added to it, ended by NULL; the array is the caller's (ls_free). */
 static const char **command_line(ls_ctx_t *ctx, const cli_args_t *args) {
@@ -27,10 +27,10 @@ static const char **command_line(ls_ctx_t *ctx, const cli_args_t *args) {
   return argv;
 }
 
-/* From here on signals are passed on to the ranks. */
+/* Signals are passed on to the ranks from here on. */
 static void hear_signals(const cli_args_t *args) {
   cli_stop_mode(CLI_STOP_ASK);
-  cli_stop_hold();
+  cli_stop_take_pause();
   args->messages->shared = cli_terminal_columns() > 0; /* rank 0 shows the progress */
   fflush(NULL);
 }

@@ -20,7 +20,7 @@ static const struct {
 static const int file_signals[] = {SIGPIPE, SIGXFSZ};
 
 /* Lock-free, so that a handler may use them. Atomic, because it runs in whatever thread the system chooses: one of OpenBLAS, too. */
-static _Atomic int mode, silent, requested, insisted, held, last_number;
+static _Atomic int mode, silent, requested, insisted, paused, last_number;
 static _Atomic int64_t last_ns;
 
 const char *cli_stop_name(int signal_number) {
@@ -63,9 +63,9 @@ static void on_stop(int number, siginfo_t *info, void *context) {
   if (mode == CLI_STOP_NOW || (mode == CLI_STOP_TWICE && insisted > 1)) end_now(requested);
 }
 
-static void on_hold(int number) {
+static void on_pause(int number) {
   (void)number;
-  held = 1;
+  paused = 1;
 }
 
 /* A data file that became shorter is an error of the call that needs it. Every other fault ends the process as the system
@@ -117,13 +117,13 @@ bool cli_stop_forced(void) {
   return insisted > 1;
 }
 
-void cli_stop_hold(void) {
-  if (!ignored(SIGTSTP)) install(SIGTSTP, on_hold);
+void cli_stop_take_pause(void) {
+  if (!ignored(SIGTSTP)) install(SIGTSTP, on_pause);
 }
 
-bool cli_stop_held(void) {
-  bool now = held != 0;
-  held = 0;
+bool cli_stop_paused(void) {
+  bool now = paused != 0;
+  paused = 0;
   return now;
 }
 

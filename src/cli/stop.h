@@ -24,10 +24,10 @@ bool cli_stop_forced(void);
 void cli_stop_force(void);                    /* as if it had come twice */
 const char *cli_stop_name(int signal_number); /* "SIGTERM" */
 
-/* From now on SIGTSTP (Ctrl-Z) only sets what the second call returns, once; the caller must stop the
+/* SIGTSTP (Ctrl-Z) from now on only sets what the second call returns, once; the caller must stop the
  * process. */
-void cli_stop_hold(void);
-bool cli_stop_held(void);
+void cli_stop_take_pause(void);
+bool cli_stop_paused(void);
 
 /* ls_child_run in CLI_STOP_ASK mode: a stop request ends the child. */
 bool cli_stop_run(ls_child_spec_t *spec, ls_child_end_t *end);

@@ -32,7 +32,7 @@ static bool is_flag(const cli_args_t *args, int i, const char *name, bool value,
   return joined || strcmp(args->argv[i], name) == 0;
 }
 
-/* As given, without --supervise, and with the number of ranks. When the run has begun, a life goes on
+/* Gives the command line as it came, without --supervise and with the number of ranks. When the run has begun, a life goes on
  * instead of beginning with other weights. */
 static const char *const *command(void *user, bool again, int ranks, const char *hosts, int64_t past_step) {
   own_t *own = user;
@@ -160,7 +160,7 @@ ls_status_t cli_supervise(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
   if (own.shows && own.argv && shared) {
     share_terminal(args->messages, hosts.count > 0);
     cli_stop_mode(CLI_STOP_ASK);
-    cli_stop_hold();
+    cli_stop_take_pause();
     fflush(NULL);
     code = ls_supervise(ctx, &spec);
   }

@@ -30,7 +30,7 @@ void ls_host_release(ls_host_comm_t *host) {
   }
 }
 
-/* Between two ranks a message is a broadcast whose root reads only `recv`. */
+/* A message between two ranks is a broadcast whose root reads only `recv`. */
 static ls_collective_t message(const ls_comm_t *comm, const ls_collective_t *c) {
   ls_collective_t b = *c;
   b.kind = LS_BROADCAST;

@@ -17,7 +17,7 @@ typedef unsigned char ls_byte_t;
 typedef enum { LS_CHANNEL_CONTROL, LS_CHANNEL_STREAM, LS_CHANNEL_COUNT } ls_channel_t;
 typedef struct ls_host_channel ls_host_channel_t;
 
-/* What this rank gives another one in a round, and takes from it. */
+/* The bytes that this rank gives another one in a round, and those that it takes. */
 typedef struct {
   const ls_byte_t *give;
   ls_byte_t *take; /* where the bytes have to be; NULL: the round writes here where it has them (then as many
@@ -33,7 +33,7 @@ typedef struct {
    * the round places is valid until the next round. spacing_bytes 0: all ranks are given the same block; else
    * the blocks given have places that far apart, in rank order. */
   ls_status_t (*round)(ls_host_channel_t *channel, const ls_collective_t *c, int64_t spacing_bytes);
-  /* Where the next round wants what is given to all: a copy less. NULL: anywhere. */
+  /* The place from which the next round gives a block to all without a copy. NULL: any place will do. */
   ls_byte_t *(*next)(ls_host_channel_t *channel);
 } ls_host_way_t;
 

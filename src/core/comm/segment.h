@@ -14,7 +14,7 @@
 
 #include "comm/host.h"
 
-/* What a rank is doing in a round, so that ranks that disagree get an error instead of mixed data. */
+/* A rank's collective in a round. Ranks that disagree get an error instead of mixed data. */
 typedef struct {
   int64_t count;
   int32_t kind, dtype, root;
@@ -39,7 +39,7 @@ typedef struct {
   uint64_t round;
 } ls_segment_t;
 
-/* By channel. Gradients travel on streams, in chunks that stay in the second-level cache; control needs
+/* One size per channel. Gradients travel on streams, in chunks that stay in the second-level cache; control needs
  * little. */
 extern const size_t ls_segment_chunk_bytes[LS_CHANNEL_COUNT];
 

@@ -152,7 +152,7 @@ static bool is_mpirun_daemon(pid_t pid) {
   return !strcmp(name, "orted\n") || !strcmp(name, "prted\n");
 }
 
-/* To all processes but this one that have this text there; with SIGKILL also to mpirun's daemon above them. Returns their
+/* Signals all processes but this one that have this text there, and with SIGKILL mpirun's daemon above them. Returns their
  * number. */
 static int signal_processes(const char *name, int between, const char *wanted, int signal_number) {
   int count = 0;
@@ -194,7 +194,7 @@ static bool send_speed(agent_t *a, int rank) {
   return ls_wire_send_speed(&a->wire, a->settings.token, a->page, rank, &a->sent_speed[rank]);
 }
 
-/* What has changed since it was sent. A rank that shows nothing new may be stopped. */
+/* Sends what has changed. A rank that shows nothing new may be stopped. */
 static bool send_changes(agent_t *a, int64_t now_ns) {
   bool sent = true;
   const bool find_segments = ls_segments_due(&a->segments, a->stepped, now_ns);
@@ -227,7 +227,7 @@ static bool send_changes(agent_t *a, int64_t now_ns) {
 
 /* ---- the supervisor ---- */
 
-/* Of the ranks of this host: the others show no process here. */
+/* Only the ranks of this host show a process here. */
 static void send_rings(agent_t *a) {
   const int64_t now_ns = ls_clock_ns();
   for (int r = 0; a->rings && r < a->settings.ranks; r++)
@@ -300,7 +300,7 @@ static void receive_messages(agent_t *a, int64_t now_ns) {
   }
 }
 
-/* Until the supervisor ends it, or is gone: then nobody else ends these ranks. */
+/* Returns when the supervisor ends the agent or is gone. Then nobody else ends these ranks. */
 static void serve(agent_t *a) {
   char byte;
   int64_t looked_ns = a->heard_ns = ls_clock_ns(), due_ns = 0;

@@ -27,7 +27,7 @@ ls_status_t ls_agent_start(ls_ctx_t *ctx, const ls_supervise_t *spec, const ls_a
 /* The host's side: runs until the supervisor ends it or is gone. Reads stdin. */
 ls_status_t ls_agent_run(ls_ctx_t *ctx);
 
-/* For faults on purpose, called in a rank: kills all processes of this life on this host, the agent too, as if the host had
+/* A planted fault, called in a rank: kills all processes of this life on this host, the agent too, as if the host had
  * died. Returns where there is no agent. */
 void ls_agent_kill_host(void);
 

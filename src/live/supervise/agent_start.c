@@ -18,7 +18,7 @@ static bool is_here(const ls_supervise_t *spec, int host) {
   return spec->here && host == 0;
 }
 
-/* Where an agent on this host finds the supervisor. */
+/* The address at which an agent on this host finds the supervisor. */
 static const char *address_for(const ls_supervise_t *spec, int host, char own[256]) {
   if (is_here(spec, host)) return "127.0.0.1";
   if (spec->config->address) return spec->config->address;

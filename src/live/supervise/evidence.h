@@ -1,4 +1,4 @@
-/* What can be seen of a hang before its processes are ended. */
+/* Evidence of a hang, taken before its processes are ended. */
 #ifndef LS_SUPERVISE_EVIDENCE_H
 #define LS_SUPERVISE_EVIDENCE_H
 
@@ -9,7 +9,7 @@
 
 /* Whether devices exchange data among themselves. rings NULL: not known. */
 bool ls_evidence_devices(ls_rings_t *rings);
-/* Fills fault->differ, and names the rank that is behind where the page could not tell one. */
+/* Fills fault->differ, and names the rank that lags if the page could not tell one. */
 void ls_evidence_differ(ls_rings_t *rings, const ls_page_look_t *look, ls_fault_t *fault);
 /* An object: the threads of a process of this host, their stacks where a debugger is installed (5 s at most), and with
  * `devices` what NCCL's RAS says there (3 s at most). New reference. */

@@ -19,7 +19,7 @@ const char *ls_fault_name(ls_fault_kind_t kind) {
 
 /* ---- budgets ---- */
 
-/* Until a step is known, what lies between the rank's start and its newest step bounds it: too long, never too short. */
+/* The time from the rank's start to its newest step bounds the first step: it may be too long, never too short. */
 void ls_usual_learn(ls_usual_t *usual, const ls_page_look_t *look) {
   bool begins = look->phase == LS_PAGE_START || look->phase == LS_PAGE_FIRST_STEP;
   if (!begins && look->phase != LS_PAGE_STEP) {
@@ -109,7 +109,7 @@ void ls_fault_launcher_stopped(const ls_supervise_config_t *config, int pid, int
 
 /* ---- causes ---- */
 
-/* What starting again can cure, by a rank's own status. */
+/* The failures that another start can cure, by a rank's own status. */
 static ls_fault_kind_t kind_of_status(ls_status_t status) {
   static const struct {
     ls_status_t status;
@@ -152,7 +152,7 @@ static bool any_began(const ls_page_look_t *look, int count) {
   return false;
 }
 
-/* Before any rank has shown itself, a refusal is an error in words with the exit code of one. An exit without a word may be a
+/* A refusal, before any rank has shown itself, is an error in words with the exit code of one. An exit without a word may be a
  * rank that was killed at its start. */
 static bool refusal(const char *words, int code) {
   static const ls_status_t rows[] = {LS_ERR_ARGUMENT, LS_ERR_CONFIG, LS_ERR_DATA, LS_ERR_CORRUPT,

@@ -1,4 +1,4 @@
-/* What ended a life, and what to do about it. No function here waits or asks the system for anything: everything is
+/* The cause of a life's end, and the decision about it. No function here waits or asks the system for anything: everything is
  * decided from what the watcher has seen. */
 #ifndef LS_SUPERVISE_FAULT_H
 #define LS_SUPERVISE_FAULT_H
@@ -41,7 +41,7 @@ typedef struct {
   char differ[2 * LS_FAULT_WORDS_BYTES]; /* of a hang: where the ranks' collectives differ; "" = not known */
 } ls_fault_t;
 
-/* What a life did, for the decision. */
+/* A life's steps, for the decision. */
 typedef struct {
   int64_t first_step, last_step; /* steps done when it began and when it ended; -1: it trained nothing */
   double trained_s;              /* from its first step to its end; 0: it did none */

@@ -87,7 +87,7 @@ static ls_status_t create_token(ls_hosts_t *h) {
   return ls_web_token(h->ctx, h->token_file, h->token);
 }
 
-/* A host takes two pipes and a connection, and a stranger's connection may come beside it. The limit is raised no further,
+/* A host takes two pipes and a connection, and a stranger's connection may come on top. The limit is raised no further,
  * because programs that this one starts inherit it, and some walk over all descriptors below it. */
 static ls_status_t allow_open_files(ls_ctx_t *ctx, int hosts) {
   const rlim_t wanted = (rlim_t)hosts * FILES_PER_HOST + FILES_MORE;

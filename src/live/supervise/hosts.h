@@ -34,9 +34,9 @@ bool ls_hosts_rank_stopped(const ls_hosts_t *hosts, int rank);
 /* Stops the ranks on all hosts (Ctrl-Z), and lets them go on. */
 void ls_hosts_pause(const ls_hosts_t *hosts, bool pause);
 
-/* For the report of a hang. */
+/* The report of a hang uses these. */
 void ls_hosts_fetch_rings(ls_hosts_t *hosts); /* the ranks' last collectives; takes 2 s at most */
-/* What can be seen of a rank's process on its host (ls_evidence_process). Takes 10 s at most. New reference. */
+/* Looks at a rank's process on its host (ls_evidence_process). Takes 10 s at most. New reference. */
 json_t *ls_hosts_fetch_process(ls_hosts_t *hosts, int rank);
 void ls_hosts_abort_collectives(const ls_hosts_t *hosts); /* in which devices wait for each other */
 

@@ -65,7 +65,7 @@ const ls_inject_kind_t *ls_inject_find(const char *name) {
   return NULL;
 }
 
-/* A whole number from `least` to `most`; *at goes behind it. */
+/* Reads a whole number from `least` to `most` and moves *at past it. */
 static bool read_number(const char **at, int64_t least, int64_t most, int64_t *number) {
   char *end;
   errno = 0;

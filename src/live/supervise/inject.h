@@ -18,7 +18,7 @@ typedef enum {
   LS_INJECT_LOOP,   /* computes for ever */
   LS_INJECT_SLOW, /* each later step takes `number` % longer; "slow10": 10 %; "slow10@4000": and all ranks' have a pace */
   LS_INJECT_HOST, /* all that the run has on the rank's host is killed */
-  /* What only a trainer can do: */
+  /* Faults that only a trainer can plant: */
   LS_INJECT_NAN,    /* a parameter is no number */
   LS_INJECT_FLIP,   /* a bit of a parameter */
   LS_INJECT_SPOIL,  /* a bit of the newest checkpoint; then the rank is killed */
@@ -51,7 +51,7 @@ typedef struct {
   int64_t pace_ns; /* from the first step on a step takes a rank no less; 0: as it likes. Of every rank */
   char once[4096];
 } ls_inject_t;
-/* From the environment, for this rank. LS_ERR_ARGUMENT if it cannot be read. */
+/* Reads the environment for this rank. LS_ERR_ARGUMENT if it cannot be read. */
 ls_status_t ls_inject_read(ls_ctx_t *ctx, int rank, ls_inject_t *inject);
 /* Whether it happens now; writes ONCE and forgets the fault. */
 static inline bool ls_inject_due(const ls_inject_t *inject, int64_t step) {

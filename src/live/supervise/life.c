@@ -68,7 +68,7 @@ static void pause_all(ls_life_run_t *l) {
  * for it. */
 static void pass_on(ls_life_run_t *l, int64_t now_ns) {
   const ls_requests_t *q = l->spec->requests;
-  if (q->held()) pause_all(l);
+  if (q->paused()) pause_all(l);
   if (!ls_life_started(l)) return;
   if ((q->asked() || l->grows) && now_ns - l->stop_asked_ns > ask_ns) {
     l->stop_asked_ns = now_ns;
@@ -82,7 +82,7 @@ static void pass_on(ls_life_run_t *l, int64_t now_ns) {
   if (l->forced_ns > 0 && (!l->hosts || now_ns - l->forced_ns > grace_ns)) end_all(l);
 }
 
-/* After as many steps as count as healthy: what comes and goes must not take all the run's time. */
+/* Waits for as many steps as count as healthy: a host that comes and goes must not take all the run's time. */
 static void look_for_returns(ls_life_run_t *l, int64_t now_ns) {
   const ls_life_t *steps = &l->end->steps;
   const bool healthy =
@@ -105,8 +105,8 @@ static bool look_at_hosts(ls_life_run_t *l, int64_t now_ns, ls_status_t *status)
   return *status != LS_OK;
 }
 
-/* Until the child has closed its streams, and with them all that it started. True: what is left has to be ended, and the
- * fault is known. */
+/* Returns when all processes of the life have closed their streams. True: the fault is known, and the processes that are left
+ * have to be ended. */
 static bool watch(ls_life_run_t *l, ls_status_t *status) {
   while (!ls_life_started(l) || l->poll[LS_LIFE_STDOUT].fd >= 0 || l->poll[LS_LIFE_STDERR].fd >= 0) {
     for (int r = 0; !l->hosts && r < l->ranks; r++)
@@ -155,7 +155,7 @@ static void take_code(ls_life_run_t *l) {
   l->seen.code = l->own.rank[rank].end.code;
 }
 
-/* What follows from the loss of a host comes before its silence is long enough. */
+/* The consequences of a lost host come before its silence is long enough. */
 static void finish(ls_life_run_t *l, bool known) {
   ls_fault_t *fault = &l->end->fault;
   int64_t closed_ns = ls_clock_ns();

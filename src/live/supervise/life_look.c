@@ -1,4 +1,4 @@
-/* What is seen of a life: its words, its page, the ends of its processes, and silence. */
+/* Looks at a life: its words, its page, the ends of its processes, and silence. */
 #include "supervise/life_look.h"
 
 #include "base/clock.h"
@@ -66,7 +66,7 @@ static bool ended_well(const ls_life_run_t *l, int r) {
   return code == ls_status_exit_code(LS_ERR_INTERRUPTED) || code == ls_status_exit_code(LS_ERR_AGAIN);
 }
 
-/* On several hosts agents say so. */
+/* Agents say so if there are several hosts. */
 static void see_gone(ls_life_run_t *l) {
   for (int r = 0; r < l->ranks; r++)
     if (l->hosts) {

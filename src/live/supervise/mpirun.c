@@ -64,7 +64,7 @@ static ls_status_t find(ls_ctx_t *ctx, const mpirun_row_t **row) {
 
 /* ---- its command line ---- */
 
-/* What Open MPI needs, for example to run as root in a container. Set only where the user has not. */
+/* Sets what Open MPI needs, for example to run as root in a container, unless the user has set it. */
 static void prepare_environment(const char *agent) {
   static const char *const root[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                      "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"};
@@ -144,7 +144,7 @@ static void stop_and_go_on(run_t *run) {
 static void pass_on(run_t *run) {
   const ls_requests_t *q = run->requests;
   const int64_t now_ns = ls_clock_ns();
-  if (q->held()) stop_and_go_on(run);
+  if (q->paused()) stop_and_go_on(run);
   if (!q->asked()) return;
   if (!run->asked_ns) run->asked_ns = now_ns;
   const bool late = now_ns - run->asked_ns >= run->patience_ns;
@@ -167,7 +167,7 @@ static void take_output(run_t *run, const char *bytes, size_t got) {
   if (!whole && run->written == LS_OK) run->written = ls_fail_errno(run->ctx, "stdout: cannot be written");
 }
 
-/* Until the stream has ended, and with it all processes that could write to it. */
+/* Returns when all processes that could write to the stream have ended. */
 static void relay(run_t *run) {
   struct pollfd from = {.fd = run->output, .events = POLLIN};
   char bytes[4096];
@@ -181,7 +181,7 @@ static void relay(run_t *run) {
   }
 }
 
-/* After a request, what mpirun or a rank that was not ready made of it (1, or the signal itself) is no failure. */
+/* A request may end mpirun, or a rank that was not ready, with code 1 or by the signal itself. That is no failure. */
 static int code_of(const run_t *run, const ls_child_end_t *end) {
   const ls_requests_t *q = run->requests;
   const int interrupted = ls_status_exit_code(LS_ERR_INTERRUPTED);

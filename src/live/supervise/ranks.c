@@ -151,11 +151,11 @@ static void stop_and_go_on(run_t *run) {
   if (run->asked_ns) run->asked_ns = ls_clock_ns(); /* the time while they stood still does not count */
 }
 
-/* Inside a collective ranks hear no request, and it may wait for one that never comes. */
+/* Ranks hear no request inside a collective, which may wait for one that never comes. */
 static void pass_on(run_t *run) {
   const ls_requests_t *q = run->requests;
   const int64_t now_ns = ls_clock_ns();
-  if (q->held()) stop_and_go_on(run);
+  if (q->paused()) stop_and_go_on(run);
   if (!q->asked() || run->forced) return;
   if (!run->asked_ns) run->asked_ns = now_ns;
   const bool late = now_ns - run->asked_ns >= run->patience_ns;
@@ -190,7 +190,7 @@ static void watch(run_t *run) {
   }
 }
 
-/* What the ranks have not said themselves: rank 0 names a signal that it has heard. */
+/* Says what no rank has said. Rank 0 names a signal that it has heard. */
 static int report(run_t *run) {
   const ls_ranks_t *r = &run->ranks;
   const ls_requests_t *q = run->requests;
@@ -219,7 +219,7 @@ ls_status_t ls_ranks_run(ls_ctx_t *ctx, const ls_child_spec_t *spec, int count, 
                .poll = ls_alloc_array(ctx, (size_t)count, sizeof *run.poll)};
   if (run.patience_ns < grace_ns) run.patience_ns = grace_ns;
   if (!run.poll) return LS_ERR_MEMORY;
-  prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a killed rank leaves behind becomes this process's */
+  prctl(PR_SET_CHILD_SUBREAPER, 1); /* children of a killed rank become this process's */
   ls_status_t status = ls_ranks_start(ctx, spec, count, &run.ranks);
   if (status == LS_OK) {
     watch(&run);

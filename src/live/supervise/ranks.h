@@ -28,7 +28,7 @@ void ls_ranks_wait(ls_ranks_t *ranks); /* until all have ended */
 /* Waits for those that have ended. True: they are the first of which one failed. A rank that has not left the others has
  * failed, whatever its exit code. */
 bool ls_ranks_look(ls_ranks_t *ranks);
-/* To each that runs; `below`: and to the processes that it has started. */
+/* Signals each that runs; `below`: and the processes that it has started. */
 void ls_ranks_signal(const ls_ranks_t *ranks, int signal_number, bool below);
 /* Asks them to save and end. A rank that is not ready for the signal yet does not get it: ask again. */
 void ls_ranks_ask(const ls_ranks_t *ranks, int cause); /* the signal that this process got */

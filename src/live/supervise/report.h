@@ -1,4 +1,4 @@
-/* What happened to a supervised run, for people and programs. */
+/* The report of a supervised run, for people and programs. */
 #ifndef LS_SUPERVISE_REPORT_H
 #define LS_SUPERVISE_REPORT_H
 

@@ -6,7 +6,7 @@
 
 #include "monitor/alert.h"
 
-/* In the order of their weight. */
+/* Ordered by weight. */
 typedef enum {
   LS_SAFETY_NONE,
   LS_SAFETY_DUTY,    /* waits between steps, so that it computes for `share` of the time */

@@ -1,4 +1,4 @@
-/* Session directories of Open MPI: mpirun and its daemons leave them behind when they are killed. They are put into one folder,
+/* Session directories of Open MPI: they stay when mpirun and its daemons are killed. They are put into one folder,
  * which is removed when no process of a life is left. Inside supervise. */
 #ifndef LS_SUPERVISE_SESSION_H
 #define LS_SUPERVISE_SESSION_H
@@ -10,7 +10,7 @@ typedef struct {
   char variable[LS_SESSION_VARIABLES][LS_SESSION_BYTES + 64];
 } ls_session_t;
 
-/* In a folder that exists, or is made, on all hosts. */
+/* Uses a folder that exists, or is made, on all hosts. */
 void ls_session_at(const char *dir, ls_session_t *session);
 void ls_session_remove(const ls_session_t *session);
 

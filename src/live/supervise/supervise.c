@@ -83,7 +83,7 @@ static void log_decision(run_t *run, const ls_life_end_t *life, const ls_decisio
            run->spec->dir);
 }
 
-/* With a line for each rank of the next life. */
+/* The page has a line for each rank of the next life. */
 static ls_status_t open_page(run_t *run) {
   int ranks = ls_places_ranks(&run->restarts.places);
   if (run->page && ls_page_ranks(run->page) == ranks) return LS_OK;
@@ -161,7 +161,7 @@ int ls_supervise(ls_ctx_t *ctx, const ls_supervise_t *spec) {
                .report = {spec->dir, spec->places.all, json_array()}};
   ls_decision_t decision = {.again = true};
   int code = 0, lock = -1;
-  prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a killed launcher leaves behind becomes this process's */
+  prctl(PR_SET_CHILD_SUBREAPER, 1); /* children of a killed rank or launcher become this process's */
   ls_status_t status = lock_dir(ctx, spec->dir, &lock);
   if (status == LS_OK) status = open_page(&run);
   if (status == LS_OK && spec->places.hosts) status = ls_hosts_open(ctx, spec, &run.hosts);

@@ -44,7 +44,7 @@ ls_status_t ls_hosts_parse(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t
 #define LS_HOSTS_NAME_HELP                                                                                   \
   "a name of letters, digits, \".\", \"_\" and \"-\", or an IPv4 or IPv6 address was expected"
 bool ls_hosts_name(const char *name, char plain[LS_HOST_NAME_BYTES]);
-/* Begins mpirun's name for an IPv6 address (mpirun_hosts.c); beside such an address no other host may be called so. */
+/* Begins mpirun's name for an IPv6 address (mpirun_hosts.c). Next to such an address no host may have this name. */
 #define LS_HOSTS_SIX "v6-"
 json_t *ls_hosts_json(const ls_hosts_config_t *config); /* a list; new reference */
 int64_t ls_hosts_slots(const ls_hosts_config_t *config);
@@ -76,11 +76,11 @@ int ls_places_at(const ls_places_t *places, int rank); /* the place of this rank
 /* lockstep --device-answers: exit code 0 if the first visible device can be used. */
 #define LS_RETURNS_FLAG "--device-answers"
 
-/* What signals have asked of this process. */
+/* Requests that signals have brought to this process. */
 typedef struct {
   int (*asked)(void);       /* the signal that asks it to end; 0: none */
   bool (*forced)(void);     /* whether it came twice */
-  bool (*held)(void);       /* whether it is to stop (Ctrl-Z): true once for each time */
+  bool (*paused)(void);     /* whether it is to stop (Ctrl-Z): true once for each time */
   const char *(*name)(int); /* "SIGTERM" */
 } ls_requests_t;
 
@@ -101,11 +101,10 @@ typedef struct {
   /* Several hosts: */
   const char *remote_shell; /* the command that starts another on a host: "ssh" */
   bool here;                /* the first of them is this one */
-  /* The command line of a life, ended by NULL: this program's arguments behind its name. `again`: the run has begun.
-   * `hosts`: the assignment of parallel.hosts; NULL: none. `past_step`: behind the samples before this step; 0: nothing is
-   * left out. Borrowed until the next call. */
+  /* The command line of a life, ended by NULL: this program's name and arguments. `again`: the run has begun.
+   * `hosts`: the assignment of parallel.hosts; NULL: none. `past_step`: leave out the samples before this step; 0: none. Borrowed until the next call. */
   const char *const *(*command)(void *user, bool again, int ranks, const char *hosts, int64_t past_step);
-  /* What the child writes: its stderr at once; its stdout only of the last life, since a life that failed may have
+  /* Receives what the ranks write: stderr at once, stdout of the last life alone, since a life that failed may have
    * reported, too. */
   void (*output)(void *user, int stream, const char *bytes, size_t size_bytes);
   void *user;

@@ -39,7 +39,7 @@ struct ls_mpi {
   ls_segment_t segment[LS_CHANNEL_COUNT];
 };
 
-/* As ls_comm_mpi_create; `window` false: exchange even on one host (tests, comparison). */
+/* Like ls_comm_mpi_create. `window` false: exchange even on one host (tests, comparison). */
 ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm);
 
 /* Reports a failed MPI call with the library's own text: LS_ERR_COMM. */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Of address space that a rank takes from MPI_Init on: Open MPI 4.1, hundreds of libraries and segments, for two ranks that
+/* Address space that a rank takes from MPI_Init on: Open MPI 4.1, hundreds of libraries and segments, for two ranks that
  * train a small network with oneDNN. With less, MPI_Win_allocate_shared may wait for ever, and oneDNN crashes. */
 enum { ROOM_BYTES = 224 << 20 };
 
@@ -182,7 +182,7 @@ static ls_status_t split(ls_comm_t *comm, const ls_split_t *how, ls_comm_t **sub
   return status;
 }
 
-/* After a failure MPI stays initialised, because ending it is collective and others may be stuck. A process
+/* MPI stays initialised after a failure, because ending it is collective and others may be stuck. A process
  * that gives up leaves through ls_comm_abort; a process that tries again finds MPI running. */
 ls_status_t ls_mpi_create(ls_ctx_t *ctx, int64_t deadline_ns, bool window, ls_comm_t **comm) {
   bool owns_mpi = false;

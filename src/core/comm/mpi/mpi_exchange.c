@@ -18,7 +18,7 @@ static ls_status_t late(const ls_host_channel_t *channel, const ls_collective_t 
                  (double)comm->deadline_ns * 1e-9);
 }
 
-/* After a timeout a late message must not land in memory that its owner has freed. Receives without a
+/* A late message must not land in memory that its owner has freed. Receives without a
  * matching message can be cancelled; sends only read, so they are abandoned. */
 static void abandon(ls_mpi_exchange_t *x, int size) {
   pthread_mutex_lock(x->mpi->lock);

@@ -27,7 +27,7 @@ typedef struct {
   ls_nccl_library_t nccl;
   ncclComm_t comm;
   ending_t *ending; /* has begun */
-  float *token; /* device: what a barrier adds up, and behind it the number of collectives that have run */
+  float *token; /* device: the value that a barrier adds up, then the number of collectives that have run */
   ls_nccl_progress_t progress;
 } ls_nccl_comm_t;
 

@@ -1,4 +1,4 @@
-/* Inside the NCCL transport. NCCL is opened at run time, so that the CUDA module also loads without it. Its
+/* Internals of the NCCL transport. NCCL is opened at run time, so that the CUDA module also loads without it. Its
  * communicator never blocks (blocking = 0), so that every wait can end at a deadline. */
 #ifndef LS_COMM_NCCL_NCCL_H
 #define LS_COMM_NCCL_NCCL_H
