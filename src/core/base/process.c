@@ -94,7 +94,7 @@ static void take_build(const char *at, size_t bytes, char id[LS_PROCESS_BUILD_BY
   }
 }
 
-/* Path of the object that has this function. */
+/* Finds the build ID of the object that has this function. */
 static int look_for_build(struct dl_phdr_info *object, size_t size, void *id) {
   const uintptr_t own = (uintptr_t)look_for_build;
   bool here = false;
