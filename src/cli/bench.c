@@ -78,8 +78,7 @@ static const cli_extra_t flags[] = {
                                   CLI_NUMBER(2, 100000, 5)},
     [FLAG_VALIDATE] = {"--validate", NULL, "Check that several ranks train the same network as one rank."},
     [FLAG_PLAN] = {"--plan", "FILE,..",
-                   "Show the predictions of these files (lockstep plan --json) beside the "
-                   "measurements."},
+                   "Show the predictions of these files (lockstep plan --json) with the measurements."},
     [FLAG_FROM] = {"--from", "FILE",
                    "Measure nothing: show a document that --output wrote, with --study or --plan if "
                    "given."},

@@ -156,16 +156,16 @@ static ls_status_t run(ls_ctx_t *ctx, const cli_args_t *args) {
 static const cli_command_t command = {.name = "monitor",
                                       .place = 71,
                                       .summary = "Shows a running training: loss, ranks, GPUs, events.",
-                                      .details = "DIR is the training's monitor.dir, or a folder in which "
-                                                 "that is called monitor (docs/monitor.md). Nothing "
-                                                 "is written there, and the training does not "
-                                                 "notice.\nOn a terminal the screen is drawn again until the "
-                                                 "run ends or Ctrl-C. A bar is a rank's own speed "
-                                                 "beside the fastest\nrank's. Letters behind a GPU say what "
-                                                 "limits its clock: P power, T heat, H a hardware "
-                                                 "brake.\nThe page of --web keeps its token in "
-                                                 "DIR/web.token, which only its owner may read: with it, "
-                                                 "the address stays the same.",
+                                      .details =
+                                          "DIR is the training's monitor.dir, or a folder that holds it as "
+                                          "monitor (docs/monitor.md). Nothing is written there, "
+                                          "and the training\ndoes not notice. On a terminal the screen is "
+                                          "drawn again until the run ends or Ctrl-C. A bar is a "
+                                          "rank's own speed, relative to the\nfastest rank's. Letters after "
+                                          "a GPU say what limits its clock: P power, T heat, H a "
+                                          "hardware brake.\nThe page of --web keeps its token in "
+                                          "DIR/web.token, which only its owner may read: with it, the "
+                                          "address stays the same.",
                                       .flags = CLI_FLAG_JSON | CLI_FLAG_VERBOSE,
                                       .operands = "DIR",
                                       .operand_count = 1,

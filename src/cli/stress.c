@@ -14,10 +14,10 @@ static const cli_extra_t extra[] = {
      "Fill the device's memory up to this share, what other programs use included (default: 80).",
      CLI_SHARE(80)},
     {"--host-memory", "PERCENT",
-     "Fill the host's memory up to this share, too, and check it beside the GPUs.", CLI_SHARE(0)},
+     "Also fill the host's memory up to this share, and check it while the GPUs work.", CLI_SHARE(0)},
     {"--disk", "DIR[:SIZE]",
-     "Write a file there and read it back, beside the rest (default: 256M; units K, M, G, T). It has no "
-     "name, so that nothing is left of it."},
+     "Also write a file there and read it back (default: 256M; units K, M, G, T). It has no name, so nothing "
+     "of it is left."},
     {"--network", "NAME",
      "Train this network on all ranks in the last third of the time: a preset (extreme: mlp-extreme) or a "
      "configuration. Alone with --parts none."},
@@ -56,7 +56,9 @@ static ls_status_t burn(ls_ctx_t *ctx, ls_comm_t *control, const cli_args_t *arg
   ls_status_t status = ls_stress_run(ctx, control, o, &report);
   if (status == LS_OK) {
     if (control->rank == 0) cli_stress_show(report, args);
+    fflush(stdout);
     status = conclude(ctx, report, control->rank);
+    ls_comm_barrier(control, "stress: report"); /* the first rank that leaves with a status ends the others */
     ls_stress_release(report);
   }
   ls_profile_destroy(profile);
