@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 
-
 /* One device: 1e12 FLOP/s of which half are achieved, half speed at 1e6 FLOP, 1e12 bytes/s, 1 us a launch. */
 #define DEVICE(name, count)                                                                                  \
   "  - name: " name "\n    count: " count "\n"                                                               \

@@ -63,8 +63,8 @@ typedef struct {
   void (*say)(const char *line); /* progress for people; NULL: nobody reads it */
 
   /* The driver's findings. The caller releases them with ls_bench_sweep_release. */
-  bool host;      /* the backend computes on this machine's cores; known with --peer or a study */
-  int devices;    /* of the backend here; 0 = not asked */
+  bool host;   /* the backend computes on this machine's cores; known with --peer or a study */
+  int devices; /* of the backend here; 0 = not asked */
   ls_bench_variant_t *variant;
   int variant_count, files;
   struct {
