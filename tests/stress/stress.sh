@@ -20,6 +20,7 @@ expect 2 'name of a preset .* not "huge"' stress --parts none --network huge
 expect 2 'nothing to do' stress --parts none
 
 rest
+# the_report_of_a_wrong_machine: a rank that left first ended rank 0 before it had printed
 expect 7 'not sound: results were wrong' stress --seconds 1 --parts links --ranks 2 --plant transfer:1-0
 grep -q 'rank 1 to 0 .* 1 wrong: WRONG' "$work/out" || fail "$(cat "$work/out")"
 grep -q 'rank 0 to 1 .* 0 wrong: ' "$work/out" || fail "$(cat "$work/out")"
