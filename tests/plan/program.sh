@@ -162,12 +162,12 @@ data: {kind: synthetic, samples: 600}
 train: {batch: 512, steps: 3}
 parallel: {backend: cpu}
 YAML
+"$program" plan "$work/wide.yaml" --ranks 1 --json >"$work/wide.json" 2>"$work/err" || fail "plan of large products: $(cat "$work/err")"
 "$program" train "$work/wide.yaml" --json --quiet >"$work/train.json" || fail "a network of large products"
 predicted=$(sed -n 's/^    "predicted": \([0-9]*\),$/\1/p' "$work/train.json")
 measured=$(sed -n 's/^    "measured": \([0-9]*\),$/\1/p' "$work/train.json")
 [ $((predicted * 102 / 100)) -ge "$measured" ] || [ "${LOCKSTEP_TEST_TIME:-1}" != 1 ] ||
   fail "$predicted bytes were predicted and $measured used"
-"$program" plan "$work/wide.yaml" --ranks 1 --json >"$work/wide.json" 2>"$work/err" || fail "plan of large products: $(cat "$work/err")"
 grep -q "\"bytes_per_device\": $predicted,\$" "$work/wide.json" ||
   fail "a report predicts $predicted bytes, a plan not: $(grep bytes_per_device "$work/wide.json")"
 # What planning took counted as the memory of the training that followed it in the same process.
