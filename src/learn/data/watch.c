@@ -90,6 +90,16 @@ bool ls_watch_failed(const ls_watch_t *watch) {
   return failed;
 }
 
+bool ls_watch_is_shorter(const ls_watch_t *watch) {
+  struct stat now;
+  return watch && stat(watch->path, &now) == 0 && now.st_size < (off_t)watch->bytes;
+}
+
+ls_status_t ls_watch_check_size(const ls_watch_t *watch) {
+  const bool changed = ls_watch_failed(watch) || ls_watch_is_shorter(watch);
+  return changed ? report(watch->ctx, watch->path, watch->bytes) : LS_OK;
+}
+
 ls_status_t ls_watch_check(const ls_watch_t *watch) {
   return ls_watch_failed(watch) ? report(watch->ctx, watch->path, watch->bytes) : LS_OK;
 }

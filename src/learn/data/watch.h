@@ -18,5 +18,8 @@ void ls_watch_end(ls_watch_t *watch);
 bool ls_watch_failed(const ls_watch_t *watch);
 /* LS_ERR_IO, reported with the name of the file, if it has. */
 ls_status_t ls_watch_check(const ls_watch_t *watch);
+/* The same, and also if the file is shorter now: the rest of its last page reads as zeros without a fault. Asks the system. */
+ls_status_t ls_watch_check_size(const ls_watch_t *watch);
+bool ls_watch_is_shorter(const ls_watch_t *watch);
 
 #endif
