@@ -1,7 +1,7 @@
 /* lockstep train --supervise: the command line of a run's lives, signals and streams; the rest is src/live/supervise. */
-#include "supervise/supervise.h"
 #include "cli/cli.h"
 #include "cli/stop.h"
+#include "supervise/ranks.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -111,7 +111,9 @@ static ls_status_t refuse(ls_ctx_t *ctx, const ls_config_t *config, const cli_ar
     return ls_fail(
         ctx, LS_ERR_CONFIG,
         "--supervise needs train.checkpoint.dir: without checkpoints there is nothing to go on from");
-  ls_status_t status = check_ranks(ctx, config, args, fits);
+  ls_status_t status =
+      config->parallel.hosts.count == 0 ? ls_ranks_check(ctx, (int)config->parallel.ranks) : LS_OK;
+  if (status == LS_OK) status = check_ranks(ctx, config, args, fits);
   return status == LS_OK ? ls_train_dir_check(ctx, config) : status;
 }
 

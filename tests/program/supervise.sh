@@ -86,6 +86,7 @@ cured exit exit 1 exit 'rank 1 of 3 (process [0-9]*) ended without having finish
 supervised refused --set train.batch=1000000
 given_up refused 4 'starting again cannot cure that'
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 expect 2 'supervise starts the ranks itself' train "$work/c.yaml" --supervise
+expect 2 'ranks are more than' train "$work/c.yaml" --supervise --ranks 65536 --set train.batch=65536 --set train.checkpoint.dir="$work/x"
 expect 3 'needs train.checkpoint.dir' train "$work/c.yaml" --supervise
 expect 3 'the run has 3 ranks .*; 4 cannot be left' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set supervise.ranks.least=4
 expect 3 'run lockstep plan' train "$work/c.yaml" --supervise --set train.checkpoint.dir="$work/x" --set parallel.strategy=auto
