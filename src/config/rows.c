@@ -37,7 +37,7 @@ static const ls_option_t train_rows[] = {
     ROW(LS_FIELD_BOOL, ls_train_config_t, strict_sums, .initial = "false",
         .help = "A GPU computes products, convolutions and attention as plain sums of products. Otherwise it "
                 "may take faster "
-                "ways of about the same error (Winograd, Fourier transforms, split factors on tensor cores). "
+                "ways of about the same error (Winograd, split factors on tensor cores). "
                 "parallel.reproducible implies it."),
     ROW(LS_FIELD_INT64, ls_train_config_t, accumulate, .plan = LS_PLAN_TUNES, .min = 1,
         .max = LS_ACCUMULATE_MAX, .initial = "1",

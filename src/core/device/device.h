@@ -32,7 +32,7 @@ typedef struct {
    * into parts by its size alone. Costs some speed. */
   bool reproducible;
   /* Every number of a product or convolution is a sum of its factors' products, each rounded to f32 (or as `math` says).
-   * Otherwise a device may take faster ways of about the same error: Winograd's, Fourier transforms, split factors. */
+   * Otherwise a device may take faster ways of about the same error: Winograd's, split factors. */
   bool strict_sums;
   ls_math_t math; /* one that the backend has (ls_backend_check_math) */
 } ls_device_options_t;

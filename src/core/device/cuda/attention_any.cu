@@ -121,6 +121,11 @@ __global__ void __launch_bounds__(BLOCK) any_dkv_kernel(attention_shape s, const
   }
 }
 
+// Of one row of probabilities; a loop that is unrolled may read ahead of its end.
+static size_t bytes_of(const attention_shape &s) {
+  return (size_t)(s.t + 4) * sizeof(float);
+}
+
 template <class F> static int allow(F *kernel, size_t bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
@@ -128,7 +133,7 @@ template <class F> static int allow(F *kernel, size_t bytes) {
 int attention_any(ls_stream_t *stream, args_t args, int) {
   attention_shape s = attention_shape_of(args, args->in[0], args->in[1]);
   dim3 grid((unsigned)(in_rows(args, 0) * s.heads), (unsigned)s.t);
-  size_t bytes = (size_t)s.t * sizeof(float);
+  size_t bytes = bytes_of(s);
   int error = 0;
   if (s.t > 65535) return cudaErrorNotSupported;
   BY_DTYPE(in_dtype(args, 0), error = allow(any_kernel<T>, bytes); if (!error)
@@ -140,7 +145,7 @@ int attention_any(ls_stream_t *stream, args_t args, int) {
 int attention_any_dx(ls_stream_t *stream, args_t args, int) {
   attention_shape s = attention_shape_of(args, args->in[1], args->in[4]);
   dim3 grid((unsigned)(in_rows(args, 1) * s.heads), (unsigned)s.t);
-  size_t bytes = (size_t)s.t * sizeof(float);
+  size_t bytes = bytes_of(s);
   float *inner = (float *)args->scratch;
   cudaStream_t handle = ls_kernel_stream(stream);
   int error = 0;

@@ -83,9 +83,9 @@ static int by_tensor(ls_stream_t *stream, const ls_kernel_args_t *args, int whic
     "cuDNN channels first, " name, by_dnn, (pass) << PASS_SHIFT | FIRST | (algorithm),                       \
         (algorithm) >= LS_DNN_WINOGRAD                                                                       \
   }
-/* The first that can is the fixed rule's. */
 #define PRODUCT(pass, way)                                                                                   \
   { "product " #way, by_product, (pass) << PASS_SHIFT | (way) }
+/* The first that can is the fixed rule's. cuDNN's Fourier transforms are not among them: some end a capture. */
 #define WAYS(pass)                                                                                           \
   {"product, rule", by_product, (pass) << PASS_SHIFT}, PRODUCT(pass, 1), PRODUCT(pass, 2), PRODUCT(pass, 3), \
       PRODUCT(pass, 4), PRODUCT(pass, 5), PRODUCT(pass, 6),                                                  \
@@ -99,8 +99,7 @@ static int by_tensor(ls_stream_t *stream, const ls_kernel_args_t *args, int whic
       {"split, small tiles", by_tensor, (pass) << PASS_SHIFT | LS_TENSOR_SPLIT | LS_TENSOR_SMALL, true},     \
       {"split, narrow tiles", by_tensor, (pass) << PASS_SHIFT | LS_TENSOR_SPLIT | LS_TENSOR_NARROW, true},   \
       DNN(pass, "implicit", LS_DNN_IMPLICIT), DNN(pass, "explicit", LS_DNN_EXPLICIT),                        \
-      DNN(pass, "winograd", LS_DNN_WINOGRAD), DNN(pass, "winograd nonfused", LS_DNN_WINOGRAD_NONFUSED),      \
-      DNN(pass, "fft", LS_DNN_FFT), DNN(pass, "fft tiling", LS_DNN_FFT_TILING)
+      DNN(pass, "winograd", LS_DNN_WINOGRAD), DNN(pass, "winograd nonfused", LS_DNN_WINOGRAD_NONFUSED)
 
 static const ls_way_t forward_ways[] = {WAYS(LS_CUDA_CONV)}, dx_ways[] = {WAYS(LS_CUDA_CONV_DX)},
                       dw_ways[] = {WAYS(LS_CUDA_CONV_DW)};

@@ -1,5 +1,5 @@
 /* Convolutions by cuDNN: an algorithm on images with channels last, or in f32 on copies with channels first, which its
- * Winograd and FFT algorithms ask for. Arithmetic is f32 unless TF32 is requested or the operands have 16 bits. cuDNN's
+ * Winograd algorithms ask for. Arithmetic is f32 unless TF32 is requested or the operands have 16 bits. cuDNN's
  * gradient of 16-bit weights has 16 bits: it stands in the workspace and is widened. Where an algorithm needs more workspace
  * than the stream has, it takes a part of the samples at a time. */
 #include "device/cuda/convolution.h"
@@ -17,14 +17,11 @@ typedef struct {
 static const int algorithms[][LS_DNN_ALGORITHM_COUNT] = {
     [LS_CUDA_CONV] = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
                       CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
-                      CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED,
-                      CUDNN_CONVOLUTION_FWD_ALGO_FFT, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING},
+                      CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED},
     [LS_CUDA_CONV_DX] = {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, -1, -1, CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD,
-                         CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED,
-                         CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING},
-    [LS_CUDA_CONV_DW] = {
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, -1, -1, -1, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED,
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING}};
+                         CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED},
+    [LS_CUDA_CONV_DW] = {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, -1, -1, -1,
+                         CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED}};
 
 typedef struct {
   cudnnTensorDescriptor_t x, y;

@@ -228,7 +228,7 @@ template <class E_> struct lstm_dx_op {
     for (int g = 0; g < GATES; g++)
       dx[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
   }
-  __device__ const E *factors() const {
+  __host__ __device__ const E *factors() const {
     return dx;
   }
 };
@@ -284,7 +284,7 @@ template <class E_> struct gru_dx_op {
       dhidden[(row * GATES + g) * h + e] = rounded<E>(kept.d[g]);
     }
   }
-  __device__ const E *factors() const {
+  __host__ __device__ const E *factors() const {
     return dhidden;
   }
 };
