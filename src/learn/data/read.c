@@ -102,7 +102,8 @@ void ls_view_doubt(ls_ctx_t *ctx, const ls_view_t *view) {
 
 ls_status_t ls_view_end(ls_ctx_t *ctx, ls_view_t *view, ls_status_t status) {
   ls_ctx_doubt(ctx, NULL, NULL);
-  const ls_status_t fault = status == LS_OK ? ls_watch_check(view->mapped) : ls_watch_check_size(view->mapped);
+  const ls_status_t fault =
+      status == LS_OK ? ls_watch_check(view->mapped) : ls_watch_check_size(view->mapped);
   ls_view_close(view);
   return fault != LS_OK ? fault : status;
 }
