@@ -7,7 +7,6 @@
 
 struct attention_shape {
   int64_t heads, t, size; // size: of a head
-  int piece;              // bytes in which rows of heads may be copied: 16, 4, 2
   bool causal;
   float scale;
   // dropout of probabilities
@@ -24,17 +23,7 @@ static inline attention_shape attention_shape_of(args_t args, const ls_tensor_t 
   s.heads = args->attrs->i[0];
   s.t = qkv.shape.dim[1];
   s.size = qkv.shape.dim[2] / (3 * s.heads);
-  s.piece = 16;
   s.causal = args->attrs->i[1] != 0;
-  const ls_tensor_t *all[] = {args->in, args->out};
-  for (int side = 0; side < 2; side++)
-    for (int i = 0; i < (side ? args->out_count : args->in_count); i++) {
-      const ls_tensor_t &t = all[side][i];
-      if (t.shape.dtype != qkv.shape.dtype) continue;
-      uint64_t bits = (uint64_t)s.size * ls_dtype_bytes(t.shape.dtype) | (uint64_t)(uintptr_t)t.data;
-      int piece = bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 2;
-      if (piece < s.piece) s.piece = piece;
-    }
   s.scale = (float)(1 / sqrt((double)s.size));
   s.step = (const unsigned char *)step.data;
   s.rng_stream = LS_RNG_DROPOUT + (uint32_t)args->attrs->i[2];

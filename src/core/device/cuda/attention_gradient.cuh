@@ -38,10 +38,7 @@ __global__ void __launch_bounds__(K::THREADS, K::BLOCKS)
     for (int half = 0; half < 2; half++) {
       int query = at.strips + m * STRIP + row_of(2 * half);
       float inner = 0;
-      for (int d = (int)threadIdx.x % 4; s.piece < 16 && query < s.t && d < s.size; d += 4)
-        inner += f32_of(dy[from + query * width + d]) * f32_of(y[from + query * width + d]);
-      for (int d = (int)threadIdx.x % 4 * K::SEGMENT; s.piece == 16 && query < s.t && d < s.size;
-           d += 4 * K::SEGMENT) {
+      for (int d = (int)threadIdx.x % 4 * K::SEGMENT; query < s.t && d < s.size; d += 4 * K::SEGMENT) {
         uint4 a = *(const uint4 *)(dy + from + query * width + d),
               b = *(const uint4 *)(y + from + query * width + d);
         const typename K::E *u = (const typename K::E *)&a, *v = (const typename K::E *)&b;

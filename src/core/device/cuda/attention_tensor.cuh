@@ -29,21 +29,6 @@ template <class K, int rows>
 __device__ static void fetch(uint4 *to, const typename K::E *x, int64_t stride, int first,
                              const attention_shape &s) {
   constexpr int SEGMENT = K::SEGMENT;
-  if (s.piece < 16) {
-    for (int e = threadIdx.x; e < rows * K::D / 2; e += K::THREADS) { // pairs of numbers
-      int row = e / (K::D / 2), d = e % (K::D / 2) * 2;
-      bool real = first + row < s.t;
-      const typename K::E *from = x + (first + row) * stride + d;
-      typename K::E *at = (typename K::E *)(to + place<K>(row, d / SEGMENT)) + d % SEGMENT;
-      if (sizeof(typename K::E) == 4 || s.piece == 2) {
-        at[0] = real && d < s.size ? from[0] : typename K::E();
-        at[1] = real && d + 1 < s.size ? from[1] : typename K::E();
-      } else {
-        *(uint32_t *)at = real && d < s.size ? *(const uint32_t *)from : 0;
-      }
-    }
-    return;
-  }
 #pragma unroll
   for (int i = 0; i < rows * K::SEGMENTS; i += K::THREADS) {
     int e = i + (int)threadIdx.x, row = e / K::SEGMENTS, segment = e % K::SEGMENTS;
@@ -308,12 +293,7 @@ __device__ static void store(typename K::E *y, int64_t stride, int first, const 
         typename K::E *to = y + row * stride + column;
         float v[2] = {sum[m][d][2 * half] * by, sum[m][d][2 * half + 1] * by};
         if (row >= s.t || column >= s.size) continue;
-        if (s.piece >= 2 * (int)sizeof(typename K::E) && (sizeof(typename K::E) == 2 || s.piece == 16)) {
-          round_pair(to, v[0], v[1]);
-        } else {
-          to[0] = rounded<typename K::E>(v[0]);
-          if (column + 1 < s.size) to[1] = rounded<typename K::E>(v[1]);
-        }
+        round_pair(to, v[0], v[1]);
       }
     }
 }
@@ -346,11 +326,16 @@ struct version_t {
   int (*run)(ls_stream_t *stream, args_t args);
 };
 
-// The first version that takes these heads; cudaErrorNotSupported if none does.
+// The first version that takes these heads; cudaErrorNotSupported if none does. Rows of heads are whole segments.
 template <int COUNT>
 static int serve(ls_stream_t *stream, args_t args, const ls_tensor_t &qkv, const version_t (&versions)[COUNT],
                  int which) {
   int64_t size = qkv.shape.dim[2] / (3 * args->attrs->i[0]);
+  const ls_tensor_t &first = args->in[0]; // qkv, or dy and then qkv and y
+  const void *y = args->in_count > 2 ? args->in[2].data : first.data;
+  if (size * (int64_t)ls_dtype_bytes(qkv.shape.dtype) % 16 != 0 ||
+      !aligned16(first.data, qkv.data, y, args->out[0].data))
+    return cudaErrorNotSupported;
   for (const version_t &v : versions)
     if (v.dtype == qkv.shape.dtype && size <= v.size && qkv.shape.dim[1] <= v.t && which == v.which)
       return v.run(stream, args);
