@@ -166,14 +166,17 @@ ls_status_t ls_watchdog_start(ls_ctx_t *ctx, const _Atomic uint64_t *beat, int64
   w->tick_ms = (int)(tick_ms < TICK_MS_MIN ? TICK_MS_MIN : tick_ms > TICK_MS_MAX ? TICK_MS_MAX : tick_ms);
   w->end = eventfd(0, EFD_CLOEXEC);
   w->tasks = opendir("/proc/self/task");
-  int error = w->end < 0 || !w->tasks ? errno : ls_signals_thread(&w->thread, "ls watchdog", watch, w);
+  const bool opened = w->end >= 0 && w->tasks;
+  const int error = opened ? ls_signals_thread(&w->thread, "ls watchdog", watch, w) : errno;
   if (error == 0) {
     *watchdog = w;
     return LS_OK;
   }
   release(w);
   errno = error;
-  return ls_fail_errno(ctx, "cannot watch the threads of this process");
+  if (!opened) return ls_fail_errno(ctx, "cannot watch the threads of this process");
+  return ls_fail(ctx, LS_ERR_MEMORY, "the thread that watches this process could not be started: %s",
+                 strerror(error));
 }
 
 void ls_watchdog_stop(ls_watchdog_t *w) {
