@@ -23,16 +23,21 @@ static int setup_two(void **state) {
   return ls_profile_create(ctx, &machine, &profile) == LS_OK ? 0 : -1;
 }
 
-static void make(double comm_ns, ls_plan_t *plan) {
+/* comm_ns: of an exchange in the timed steps; curve_ns: by the profile's curve. */
+static void make_apart(double comm_ns, double curve_ns, ls_plan_t *plan) {
   ls_planner_t p = small_planner(ctx, config, profile);
   p.cpus = 2;
   for (int devices = 1; devices <= 2; devices++) {
     ls_candidate_t c = ls_candidate_make(&p, devices, NULL);
     tasks = fill_timing(&p, &c, &(pace_t){ROW_NS, FIXED_NS, OVERHEAD_NS, devices > 1 ? comm_ns : 0}, &fixed);
   }
-  fill_all_reduce(profile, 2, comm_ns);
+  fill_all_reduce(profile, 2, curve_ns);
   const ls_plan_options_t options = {.replay = true, .samples = 640, .no_crossover = true};
   if (ls_plan_make(ctx, config, profile, &options, plan) != LS_OK) fail_msg("%s", ls_ctx_error(ctx));
+}
+
+static void make(double comm_ns, ls_plan_t *plan) {
+  make_apart(comm_ns, comm_ns, plan);
 }
 
 static const ls_purchase_t *bought(const ls_plan_t *plan, const char *id) {
@@ -86,6 +91,19 @@ static void two_devices_gain_by_links_and_speed(void **state) {
   ls_plan_release(&plan);
 }
 
+/* Where the curve of idle ranks was longer than the whole timed step, a faster link made the step take no time: its whole gain
+ * was taken off a step of which it was only a part. */
+static void no_purchase_makes_a_step_take_no_time(void **state) {
+  ls_plan_t plan;
+  (void)state;
+  make_apart(COMM_NS, 1e6, &plan);
+  const double now = step_ns(2, 1, COMM_NS);
+  const ls_purchase_t *half = bought(&plan, "link-2x"), *free_link = bought(&plan, "link-free");
+  assert_true(free_link->step_ns > 0 && free_link->step_ns < half->step_ns && half->step_ns < now);
+  assert_true(half->step_ns > now / 2);
+  ls_plan_release(&plan);
+}
+
 /* A link that is slow today and would be free: then two devices are worth having. */
 static void a_link_may_bring_the_second_device_in(void **state) {
   ls_plan_t plan;
@@ -112,6 +130,7 @@ int main(void) {
   cmocka_unit_test_prestate_setup_teardown(name, setup_two, teardown, (void *)(uintptr_t)more)
   const struct CMUnitTest tests[] = {
       TEST(two_devices_gain_by_links_and_speed),
+      TEST(no_purchase_makes_a_step_take_no_time),
       TEST(a_link_may_bring_the_second_device_in),
   };
   return cmocka_run_group_tests_name("purchase", tests, NULL, NULL);

@@ -233,7 +233,10 @@ static ls_status_t by_timing(const ls_planner_t *p, ls_candidate_t *c, const ls_
     ls_price_release(&price);
   }
   if (!itself && !ls_cost_step(p->profile, of.timing, of.rows, &step, &mean, &exact)) return LS_OK;
-  const double beyond_ns = step.ns - base_ns, ns = fmax(c->step.ns + beyond_ns, 0);
+  const bool shorter =
+      step.ns < base_ns; /* than the model: its parts shrink, and what changes them with them */
+  const double beyond_ns = shorter ? c->step.ns * (step.ns / base_ns - 1) : step.ns - base_ns,
+               ns = c->step.ns + beyond_ns;
   add_beyond(c, beyond_ns);
   c->step = moved(&step, ns, ls_cost_error(exact && itself));
   c->mean = ls_family_scaled(mean, ns / step.ns);

@@ -41,6 +41,7 @@ static const char *allowance(const ls_candidate_t *c) {
 }
 
 static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const ls_candidate_t *c) {
+  const ls_strategy_t *strategy = ls_strategy_find(c->config.parallel.strategy);
   if (!c->fits)
     return ls_arena_printf(arena, "does not fit: %.1f MB%s for each rank%s", needed_mb(c),
                            c->host_short ? " of the host's memory" : "", allowance(c));
@@ -58,10 +59,9 @@ static const char *explain(ls_arena_t *arena, const ls_candidate_t *best, const 
                          : " (the intervals overlap)";
   if (ls_candidate_devices(c) > ls_candidate_devices(best))
     return ls_arena_printf(
-        arena,
-        "%.1f %% slower: of its step %.0f %% is exposed communication and %.0f %% the optimizer, "
-        "which every rank repeats%s",
-        slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns, sure);
+        arena, "%.1f %% slower: of its step %.0f %% is exposed communication and %.0f %% the optimizer%s%s",
+        slower, exposed, 100 * c->parts_ns[LS_PHASE_STEP_OPTIMIZER] / c->step.ns,
+        strategy && strategy->shards ? "" : ", which every rank repeats", sure);
   if (ls_candidate_devices(c) < ls_candidate_devices(best))
     return ls_arena_printf(arena, "%.1f %% slower: all the work on fewer devices%s", slower, sure);
   if (ls_candidate_threads(c) != ls_candidate_threads(best))
