@@ -50,3 +50,8 @@ python3 -c 'import json, sys; a, b = (json.load(open(f))["train_loss"] for f in 
 # What contradicts itself is refused by name.
 expect 3 'parallel.shard' check "$work/dense.yaml" --ranks 2 --set parallel.strategy=ddp --set parallel.shard=optimizer
 expect 3 'parallel.shard' check "$work/dense.yaml" --ranks 2 --set parallel.strategy=fsdp --set parallel.shard=none
+
+# a_fault_that_a_gather_hides: chaos counted runs as faulty in which the next gather had overwritten the changed parameter
+for kind in nan flip; do
+  expect 2 "kinds: $kind needs a copy of the parameters" chaos "$work/dense.yaml" --ranks 2 --kinds $kind --set parallel.shard=optimizer
+done

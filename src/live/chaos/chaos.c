@@ -12,8 +12,12 @@
 static const char *lacks(const ls_inject_kind_t *kind, const ls_parallel_config_t *parallel) {
   const ls_hosts_config_t *hosts = &parallel->hosts;
   const bool launcher = kind->whose == LS_INJECT_MPIRUN || kind->whose == LS_INJECT_LAUNCHER;
+  const ls_strategy_t *strategy = ls_strategy_find(parallel->strategy);
   if (parallel->ranks == 1 && (kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_SLOW))
     return "several ranks (--ranks)";
+  /* The gather at the end of each step overwrites a changed parameter, or hands it to all ranks. */
+  if (strategy && strategy->shards && (kind->how == LS_INJECT_FLIP || kind->how == LS_INJECT_NAN))
+    return "a copy of the parameters that each rank updates itself (parallel.shard: none)";
   if ((kind->how == LS_INJECT_HOST || launcher) && hosts->count < 2) return "several hosts (parallel.hosts)";
   if (hosts->count > 0 && kind->whose != LS_INJECT_OWN && !ls_hosts_is_here(hosts->host[0].name))
     return "this host as the first of parallel.hosts";

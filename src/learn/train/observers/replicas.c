@@ -79,7 +79,8 @@ static ls_status_t check(void *own, const ls_loop_t *loop) {
   own_t *o = own;
   ls_trainer_t *t = loop->t;
   ls_comm_t *comm = t->world->comm;
-  if (o->compared == t->run.step || ls_ckpt_sharded(t->engine.table)) return LS_OK;
+  if (o->compared == t->run.step || t->engine.table->row[LS_STATE_PARAMETERS].owner != LS_STATE_REPLICATED)
+    return LS_OK;
   o->compared = t->run.step;
   hash_t hash = "", *all = ls_alloc_array(t->ctx, (size_t)comm->size, sizeof *all);
   if (!all) return LS_ERR_MEMORY;
