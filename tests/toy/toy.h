@@ -1,4 +1,4 @@
-/* Rows that the library has never heard of, each defined in one file and registered before main: three strategies, a
+/* Rows that the library has never heard of, each defined in one file and registered before main: two strategies, a
  * kind of state and a transport. */
 #ifndef LS_TESTS_TOY_TOY_H
 #define LS_TESTS_TOY_TOY_H
