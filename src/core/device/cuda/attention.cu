@@ -163,7 +163,7 @@ struct dropped : dropout_words {
   }
 };
 
-// Where a block works.
+// The place of a block: sample, head and first row.
 struct task_t {
   int64_t sample, head, first; // of its rows
   __device__ task_t(const attention_shape &s, int tile)

@@ -1,4 +1,4 @@
-// What the versions of attention share: shapes, the dropout of probabilities, and which one serves heads of what size.
+// Shared by the versions of attention: shapes, the dropout of probabilities, and which one serves heads of what size.
 #pragma once
 
 #include "device/cuda/block.cuh"

@@ -15,7 +15,7 @@ __device__ static float drop_factor(const attention_shape &s, const dropout_word
   return drop.on ? ls_each_dropout(1, drop.word(s, head, query, key), s.rate, s.widen) : 1;
 }
 
-// What a block knows of its head.
+// The head on which a block works.
 template <class E> struct place_of_head {
   int64_t sample, head, width, stride, end;
   const E *q; // of position 0; k and v lie width and 2 width behind
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(BLOCK) any_dkv_kernel(attention_shape s, const
   }
 }
 
-// Of one row of probabilities; a loop that is unrolled may read ahead of its end.
+// Shared memory of one row of probabilities. A loop that is unrolled may read ahead of its end.
 static size_t bytes_of(const attention_shape &s) {
   return (size_t)(s.t + 4) * sizeof(float);
 }

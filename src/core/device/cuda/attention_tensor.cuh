@@ -1,4 +1,4 @@
-// What the kernels of attention on tensor cores share (Dao 2023, "FlashAttention-2"). A warp has STRIPS strips of 16 rows,
+// Shared by the kernels of attention on tensor cores (Dao 2023, "FlashAttention-2"). A warp has STRIPS strips of 16 rows,
 // queries or keys, of one head, and a block of a few warps goes over the columns N at a time, whose tiles arrive in shared
 // memory while the ones before are worked on. A product's result has the layout that the next product wants of its left
 // factor, so that probabilities never leave registers. Sums, softmax and lse are f32.
@@ -204,7 +204,7 @@ __device__ static void add_weighted(deep_t<K> &sum, const wide_t<K> &weights, co
   }
 }
 
-// Where element e of a product lies from its corner.
+// The row and the column of element e of a product, counted from its corner.
 __device__ static int row_of(int e) {
   return (int)threadIdx.x % WARP / 4 + e / 2 * 8;
 }
@@ -264,11 +264,11 @@ template <class K> struct task_t {
     first = (last_first ? tiles - 1 - tile : tile) * K::ROWS;
     strips = first + (int)threadIdx.x / WARP * K::STRIPS * STRIP;
   }
-  // Where the head begins in an array whose positions lie `stride` apart.
+  // The head's begin in an array whose positions lie `stride` apart.
   __device__ int64_t corner(const attention_shape &s, int64_t stride) const {
     return sample * s.t * stride + head * s.size;
   }
-  // Where it begins in an array of one number a query.
+  // The head's begin in an array of one number a query.
   __device__ int64_t queries(const attention_shape &s) const { return (sample * s.heads + head) * s.t; }
   // Tiles of keys that queries of the block see.
   __device__ int tiles_seen(const attention_shape &s) const {

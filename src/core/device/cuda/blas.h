@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include <cublasLt.h>
 
-/* What we call. cublasLt.h's inline initialisers are thin wrappers of the _internal functions. */
+/* The functions that the module calls. cublasLt.h's inline initialisers are thin wrappers of the _internal functions. */
 #define LS_BLAS_FUNCTIONS(X)                                                                                 \
   X(cublasLtCreate)                                                                                          \
   X(cublasLtDestroy)                                                                                         \

@@ -1,4 +1,4 @@
-/* What the ways to convolve share. */
+/* Shared by the ways to convolve. */
 #ifndef LS_DEVICE_CUDA_CONVOLUTION_H
 #define LS_DEVICE_CUDA_CONVOLUTION_H
 

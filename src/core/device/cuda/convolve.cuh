@@ -6,7 +6,7 @@
 struct conv_shape {
   int n, h, w, c, oh, ow, o, kh, kw, cg, og; // cg, og: channels of a group
   int sh, sw, top, left, dh, dw;
-  // Where window (ky, kx) of output (n, oy, ox) reads x; -1: in the padding.
+  // The place of x that window (ky, kx) of output (n, oy, ox) reads; -1: in the padding.
   __device__ int64_t from(int n_, int y0, int x0, int ky, int kx) const {
     int iy = y0 + ky * dh, ix = x0 + kx * dw;
     return iy < 0 || iy >= h || ix < 0 || ix >= w ? -1 : (((int64_t)n_ * h + iy) * w + ix) * c;

@@ -223,7 +223,7 @@ static ls_status_t linear_dwb(ls_stream_t *stream, const ls_kernel_args_t *args)
   return ls_kernel_best(stream, args, "linear_dwb", ways, LS_COUNT(ways));
 }
 
-/* In 16 bits cuBLASLt makes 0 of a NaN: relu is an op of its own there. */
+/* cuBLASLt makes 0 of a NaN in 16 bits: relu is an op of its own there. */
 const ls_kernel_row_t ls_cuda_linear_rows[] = {{"linear", linear, true},
                                                {"linear_relu", linear_relu},
                                                {"linear_dx", linear_dx, true},

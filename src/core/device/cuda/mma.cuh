@@ -1,4 +1,4 @@
-// What a warp does with 16-bit numbers as a unit: products of matrices on tensor cores, fragments from shared memory, copies
+// Work of a whole warp: products of matrices on tensor cores, fragments from shared memory, copies
 // into shared memory behind the arithmetic. From compute capability 8.0 on; PTX ISA, sections on mma.m16n8k16 and ldmatrix:
 // in a product of 16 x 16 by 16 x 8, lane l has rows l / 4 and l / 4 + 8 of the result, columns 2 (l % 4) and one more.
 #pragma once
@@ -140,7 +140,7 @@ template <int left> __device__ static inline void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 
-// Of an 8 x 8 matrix of 16-bit numbers lane l has columns 2 (l % 4) and one more of row l / 4, and gets these of the
+// Transposes an 8 x 8 matrix of 16-bit numbers: lane l has columns 2 (l % 4) and one more of row l / 4, and gets these of the
 // transposed one.
 __device__ static inline uint32_t transposed(uint32_t pair) {
   uint32_t turned;

@@ -45,7 +45,7 @@ template <class T> static int product_finish(ls_stream_t *stream, const product_
   return launched();
 }
 
-// In how many parts k is summed: as many as fill the GPU twice, of at least two tiles of `each`, and fit the workspace.
+// The number of parts in which k is summed: as many as fill the GPU twice, of at least two tiles of `each`, and fit the workspace.
 static inline int product_parts(ls_stream_t *stream, const product_task &p, int64_t blocks, int each,
                                 float **part) {
   enum { BLOCKS_WANTED = 264, TILES_LEAST = 2 };
@@ -59,7 +59,7 @@ static inline int product_parts(ls_stream_t *stream, const product_task &p, int6
   return parts < 1 ? 1 : (int)parts;
 }
 
-// Of 16-bit tensors (product_low.cu), and of f32 as TF32 or as split factors (product_wide.cu).
+// Products of 16-bit tensors (product_low.cu), and of f32 as TF32 or as split factors (product_wide.cu).
 int product_low(ls_stream_t *stream, const product_task &p, int pass, ls_dtype_t dtype, int which);
 int product_wide(ls_stream_t *stream, const product_task &p, int pass, bool split, int which);
 // The product by one of the ways LS_TENSOR_*; cudaErrorNotSupported where that is not one for these factors.

@@ -22,11 +22,11 @@ template <class E_, int BM_, int BN_, int WM_, int WN_, int BLOCKS_> struct tile
   static constexpr int SHARED = STAGES * (A_BYTES + B_BYTES);
 };
 
-// Where a row of an operand begins in an image: the image's first position, and the window's corner. base < 0: none.
+// The begin of an operand's row in an image: the image's first position, and the window's corner. base < 0: none.
 struct place_t {
   int base, y, x;
 };
-// Of an index along k: the window's displacement and the channel; c < 0: none.
+// An index along k: the window's displacement and the channel; c < 0: none.
 struct tap_t {
   int y, x, c;
 };
@@ -234,7 +234,7 @@ __device__ static void add_tile(sums_t<P> &sum, const char *a_tile, const char *
   }
 }
 
-// What becomes of two neighbouring sums.
+// Writes two neighbouring sums, or their parts.
 template <class T>
 __device__ static void put(const product_task &p, int64_t at, int column, int part, const float *v,
                            bool second) {

@@ -171,7 +171,7 @@ static_assert((int)DX_SHARERS == (int)BLOCKS_MAX, "a lane for each block");
 template <class OP, int C, int S> struct chain_dx_plan {
   static constexpr int FACTORS = OP::GATES * UNITS, DEPTH = FACTORS / DX_SHARERS;
   static constexpr int SORTED = C % 2 == 0; // a lane has the even or the odd blocks in front
-  // Where the sums of a block stand, and which block's a lane is left with: even ones, then odd ones.
+  // The place of a block's sums, and which block's a lane is left with: even ones, then odd ones.
   __device__ static int place_of(int block) { return block % 2 * (BLOCKS_MAX / 2) + block / 2; }
   __device__ static int block_at(int place) {
     return place % (BLOCKS_MAX / 2) * 2 + place / (BLOCKS_MAX / 2);
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(CHAIN_THREADS) chain_dx_kernel(OP op, const fl
 #endif
 }
 
-// As few samples in a cluster as let all clusters run at once. places: how many clusters of so many blocks a GPU of 132
+// The fewest samples in a cluster that let all clusters run at once. places: how many clusters of so many blocks a GPU of 132
 // multiprocessors places (cudaOccupancyMaxActiveClusters on an H200). cudaErrorNotSupported: the GPU, or this build, has no
 // clusters.
 static const int places[BLOCKS_MAX + 1] = {0, 132, 66, 39, 30, 22, 17, 15, 15};

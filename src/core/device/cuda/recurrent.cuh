@@ -1,4 +1,4 @@
-// What the versions of recurrent chains share: sizes, and what one unit does at one position. The versions differ in how
+// Shared by the versions of recurrent chains: sizes, and what one unit does at one position. The versions differ in how
 // they multiply with w_hh.
 #pragma once
 
@@ -17,7 +17,7 @@ struct chain_t {
   __device__ int left(int64_t sample) const {
     return sample >= n ? 0 : n - sample < INT32_MAX ? (int)(n - sample) : INT32_MAX;
   }
-  // What arrives for a position has the parity of its own use of one of two places.
+  // A position's arrivals have the parity of its own use of one of two places.
   __device__ static int parity(int position) { return (position - 1) >> 1 & 1; }
 };
 
@@ -32,7 +32,7 @@ template <class E> __device__ static inline float tanh_of(float x, E e) {
   return 2 * sigmoid_of(2 * x, e) - 1;
 }
 
-// What memory holds, in a register of its own: two of 16 bits would be put into one at once, and wait for that.
+// A number from memory, in a register of its own: two of 16 bits would be put into one at once, and wait for that.
 template <class E> struct raw_t {
   uint32_t bits;
   __device__ void read(const E *from) { bits = *(const uint16_t *)from; }
