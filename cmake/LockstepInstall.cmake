@@ -46,6 +46,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/presets ${PROJECT_SOURCE_DIR}/shar
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/deploy DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
         PATTERN __pycache__ EXCLUDE)
+# PREFIX/share/lockstep/python is a path for PYTHONPATH; the package finds the library below the same PREFIX.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/python DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
+        FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
         PATTERN workloads EXCLUDE)
 # A program that is not installed finds the same below its build folder.

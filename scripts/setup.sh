@@ -9,7 +9,7 @@ required="gcc g++ cmake ninja-build pkg-config libyaml-dev libjansson-dev libxxh
 libjpeg-dev libcmocka-dev libopenblas-dev libhwloc-dev openmpi-bin libopenmpi-dev"
 # faster matrix products (OpenBLAS is used where the distribution lacks it); metrics over HTTP; reports
 optional="libdnnl-dev libmicrohttpd-dev python3"
-extras="scdoc mandoc chromium nodejs dpkg-dev file" # man pages; the tests of the HTML report and of monitor --web in a browser; the package
+extras="scdoc mandoc chromium nodejs dpkg-dev file python3-numpy python3-pytest" # man pages; the tests of the HTML report and of monitor --web in a browser; the package; the tests of python/
 services="openssh-server iproute2 mmdebstrap debian-archive-keyring ubuntu-keyring" # tests of several hosts, and of bare systems; not where
 # somebody works, because one starts a server
 

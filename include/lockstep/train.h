@@ -185,9 +185,31 @@ LS_API ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_
                                      const ls_trainer_options_t *options, ls_trainer_t **trainer);
 LS_API void ls_trainer_destroy(ls_trainer_t *trainer);
 
-/* Trains to the end. hooks may be NULL. If the run ends early, *report is filled as far as it is known. */
+/* Trains to the end. hooks and report may be NULL. If the run ends early, *report is filled as far as it is known. A run
+ * that ls_trainer_step has begun goes on from there; hooks->stop is then asked before the first step, too. */
 LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t *hooks,
                                   ls_train_report_t *report);
+/* A step. The caller sets struct_bytes to the size of its struct; later versions add fields at the end, and the library
+ * writes no more than that size. */
+typedef struct {
+  size_t struct_bytes;
+  int64_t step;     /* steps done */
+  int64_t left;     /* steps of the run that are left; 0: its length or train.patience ends it here */
+  double loss;      /* mean over the global batch, before the update */
+  double grad_norm; /* before clipping */
+  int64_t step_time_ns;
+  bool applied; /* false: loss or gradients were not finite, and the parameters stayed */
+} ls_step_stats_t;
+/* Takes one step of a run, and waits for its end. The first call begins the run as ls_trainer_run does: it evaluates first
+ * if there is a validation part. Evaluation, pruning and saving that are due after the step are done in the same call. To end
+ * the run (last evaluation, save, report), call ls_trainer_run, which first takes the steps that are left unless hooks->stop
+ * says otherwise. Between two calls the trainer may evaluate, predict, and get and set parameters. All steps give
+ * the bits of ls_trainer_run.
+ * LS_ERR_ARGUMENT: no step is left; the run stays open. After any other error the run has ended. */
+LS_API ls_status_t ls_trainer_step(ls_trainer_t *trainer, ls_step_stats_t *stats);
+/* Local. The report of the newest run that has ended, as the JSON text of lockstep train --json. The caller owns it (ls_free).
+ * NULL: no run has ended, or memory is short. */
+LS_API char *ls_trainer_report_text(ls_trainer_t *trainer);
 /* Loss (and accuracy) on the validation part, or on all samples if there is none. With options.checkpoint: on
  * the part that the checkpoint held out if the samples are its own, else on all samples. */
 LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *report);
@@ -196,6 +218,27 @@ LS_API ls_status_t ls_trainer_evaluate(ls_trainer_t *trainer, ls_eval_report_t *
  * a value. LS_ERR_DATA: a token that is no row of the model's embedding. */
 LS_API ls_status_t ls_trainer_predict(ls_trainer_t *trainer, int64_t rows, const float *features,
                                       float *outputs);
+/* A parameter, or a state of the graph such as a running mean. The caller sets struct_bytes as in ls_step_stats_t. */
+enum { LS_PARAMETER_RANK_MAX = 6 };
+typedef struct {
+  size_t struct_bytes;
+  const char *name; /* that of the checkpoint's tensor; until the trainer is destroyed */
+  int64_t dim[LS_PARAMETER_RANK_MAX];
+  int rank;
+  bool trained; /* false: frozen, or a state */
+  const float
+      *values; /* host memory of the trainer, row-major f32; the values until the next step, set or save */
+} ls_parameter_t;
+/* Local. The number of parameters. */
+LS_API int ls_trainer_parameter_count(const ls_trainer_t *trainer);
+/* Local. The parameter of this name; with name NULL that of the index, in the order of names. LS_ERR_NOT_FOUND;
+ * LS_ERR_UNSUPPORTED: the ranks share the parameters among them. */
+LS_API ls_status_t ls_trainer_parameter(ls_trainer_t *trainer, const char *name, int index,
+                                        ls_parameter_t *parameter);
+/* Local; in a world of several ranks each sets the same values. Copies `count` values, which is the number that the parameter
+ * has (LS_ERR_SHAPE), in its shape's order. What the optimizer carries stays. Errors as above. */
+LS_API ls_status_t ls_trainer_parameter_set(ls_trainer_t *trainer, const char *name, const float *values,
+                                            int64_t count);
 /* Local. Numbers of a sample, and of a prediction. */
 LS_API int64_t ls_trainer_inputs(const ls_trainer_t *trainer);
 LS_API int64_t ls_trainer_outputs(const ls_trainer_t *trainer);

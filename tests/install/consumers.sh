@@ -27,6 +27,10 @@ leaked=$(nm -D --defined-only "$(dirname "$libdir")/liblockstep.so" | awk '$2 ==
 if command -v python3 >/dev/null; then
   (cd "$work" && "$work/prefix/bin/lockstep" bench --from "$source/tests/tools/recorded/sweep.json" --html report.html >/dev/null &&
     grep -q '<svg' report.html) || { echo "the installed program makes no report"; exit 1; }
+  # The installed Python package finds the library beside it.
+  (cd "$work" && unset LOCKSTEP_LIBRARY && PYTHONPATH="$work/prefix/share/lockstep/python" python3 -B -c 'import lockstep
+assert lockstep.Model("model: {input: [3], loss: mse, layers: [{dense: {units: 1}}]}\ndata: {kind: synthetic}").fit().report["steps"] > 0') ||
+    { echo "the installed Python package does not train"; exit 1; }
 fi
 # The examples are installed, and a copy of them trains from anywhere: its runs do not go into the installed tree.
 (mkdir "$work/anywhere" && cd "$work/anywhere" && cp -r "$work/prefix/share/lockstep/examples" . &&

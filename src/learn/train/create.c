@@ -1,4 +1,5 @@
 /* Creates a trainer, stage by stage, and destroys it in the opposite order. */
+#include "train/loop.h"
 #include "train/making.h"
 
 #include "base/process.h"
@@ -290,6 +291,7 @@ const char *ls_trainer_checkpoint(const ls_trainer_t *t, int64_t *step) {
 
 void ls_trainer_destroy(ls_trainer_t *t) {
   if (!t) return;
+  ls_loop_drop(t);
   ls_trainer_do(t, LS_DOING_CLOSE);
   while (t->stages > 0)
     if (stages[--t->stages].undo) stages[t->stages].undo(t);

@@ -2,8 +2,6 @@
  * observers (observer.h) hear of each. */
 #include "train/loop.h"
 
-#include "train/memory.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +12,7 @@ static void see_unit(void *user, int64_t step, int m) {
   LS_OBSERVERS(o, loop->t, unit) o->row->unit(o->own, loop, step, m);
 }
 
-static ls_status_t start(ls_loop_t *loop) {
+ls_status_t ls_loop_start(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   const ls_feed_t feed = {.dataset = t->dataset,
                           .seed = (uint64_t)t->config->train.seed,
@@ -95,98 +93,18 @@ static ls_status_t step(ls_loop_t *loop) {
   LS_OBSERVERS(o, t, before_step) if (status == LS_OK) status = o->row->before_step(o->own, loop);
   if (status == LS_OK) status = ls_engine_launch(e);
   ls_loop_count_wait(loop, e);
-  if (status == LS_OK) status = ls_loop_finish_steps(loop, ls_loop_needs_end(t, e->launched) ? 0 : e->lag);
+  const bool ends = loop->stepping || ls_loop_needs_end(t, e->launched);
+  if (status == LS_OK) status = ls_loop_finish_steps(loop, ends ? 0 : e->lag);
   return status == LS_OK ? ls_loop_claim(loop) : status;
 }
 
-static ls_status_t run_steps(ls_loop_t *loop) {
-  ls_trainer_t *t = loop->t;
-  const ls_engine_t *e = &t->engine;
-  loop->last_done_ns = loop->saved_ns = ls_loop_clock_ns(loop);
-  ls_trainer_do(t, LS_DOING_STEPS);
-  ls_status_t status = start(loop);
-  while (e->launched < t->run.total_steps && !ls_trainer_patience_lost(t) && status == LS_OK) {
-    status = step(loop);
-    const int64_t done = e->launched;
-    if (status == LS_OK) status = ls_loop_follow(loop, done);
-    if (status == LS_OK && done < t->run.total_steps && !ls_trainer_patience_lost(t))
-      status = ls_loop_obey(loop, done);
-  }
-  return status;
+bool ls_loop_left(const ls_trainer_t *t) {
+  return t->engine.launched < t->run.total_steps && !ls_trainer_patience_lost(t);
 }
 
-/* The run has saved what it has, and goes on when it is asked to. */
-static bool goes_on(ls_status_t status) {
-  return status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN;
-}
-
-/* The run itself, between creating and releasing its resources. */
-static ls_status_t run_loop(ls_loop_t *loop) {
-  ls_trainer_t *t = loop->t;
-  const bool validate = t->dataset->validation_count > 0;
-  ls_status_t status = validate ? ls_loop_evaluate(loop) : LS_OK;
-  if (validate && status == LS_OK) loop->report->val_loss_first = t->run.val.loss;
-  ls_loop_nothing_left(t);
-  if (status == LS_OK) status = run_steps(loop);
-  ls_trainer_do(t, LS_DOING_END);
-  const int64_t done = t->run.step - loop->first_step;
-  if (status == LS_OK && done > 0 && loop->skipped_row == done) status = ls_loop_diverged(loop, loop->stats);
-  const bool ended = status == LS_OK || (goes_on(status) && (done == 0 || loop->skipped < done));
-  if (!ended) ls_beside_end(t); /* what was copied is good; a failure was reported */
-  if (ended && validate) {
-    ls_status_t evaluation = ls_loop_evaluate(loop);
-    if (evaluation != LS_OK) return evaluation;
-    if (done > 0 && t->run.step == t->run.total_steps && ls_loop_epochs_end(t, t->run.step))
-      ls_loop_count_evaluation(t);
-  }
-  if (ended && t->config->checkpoint.dir && (done > 0 || t->run.resumed_from < 0)) {
-    ls_status_t saving = ls_loop_save(loop, LS_SAVE_NOW);
-    if (saving != LS_OK) return saving;
-  }
-  if (ended) {
-    LS_OBSERVERS(o, t, finish) o->row->finish(o->own, loop, loop->report);
-  }
-  return status;
-}
-
-static ls_status_t begin(ls_loop_t *loop) {
-  ls_trainer_t *t = loop->t;
-  const int64_t left = t->run.total_steps - t->run.step;
-  ls_status_t status = ls_step_log_create(t->ctx,
-                                          left > LS_LOG_CAPACITY ? LS_LOG_CAPACITY
-                                          : left > 0             ? left
-                                                                 : 0,
-                                          &loop->log);
-  ls_trainer_need(t, &loop->report->memory);
-  LS_OBSERVERS(o, t, begin) if (status == LS_OK) status = o->row->begin(o->own, loop);
-  return status;
-}
-
-ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_train_report_t *report) {
-  static const ls_train_hooks_t no_hooks = {0};
-  const int64_t start_ns = ls_clock_ns();
-  ls_loop_t loop = {.t = t,
-                    .hooks = hooks ? hooks : &no_hooks,
-                    .report = report,
-                    .first_step = t->run.step,
-                    .train_loss_first = NAN};
-  loop.begin_ns = ls_loop_clock_ns(&loop);
-  ls_loop_describe(t, report);
-  if (!t->training) return ls_fail(t->ctx, LS_ERR_ARGUMENT, "this trainer was created for evaluation only");
-  ls_status_t status = begin(&loop);
-  if (status == LS_OK) status = run_loop(&loop);
-  const bool together = status == LS_OK || goes_on(status);
-  ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;
-  if (asking != LS_OK) status = asking;
-  ls_trainer_do(t, LS_DOING_END);
-  ls_engine_stop(&t->engine);
-  ls_trainer_do(t, LS_DOING_NOTHING);
-  report->accumulate_next = status == LS_ERR_AGAIN ? loop.resized : 0;
-  if (loop.log.step_ns) ls_loop_report(&loop, start_ns);
-  ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
-  ls_step_log_release(&loop.log);
-  if (status == LS_OK) status = hashing;
-  LS_OBSERVERS(o, t, at_end) o->row->at_end(o->own, status);
-  if (!goes_on(status)) ls_trainer_failed(t, status);
-  return status;
+ls_status_t ls_loop_advance(ls_loop_t *loop) {
+  ls_status_t status = step(loop);
+  const int64_t done = loop->t->engine.launched;
+  if (status == LS_OK) status = ls_loop_follow(loop, done);
+  return status == LS_OK && ls_loop_left(loop->t) ? ls_loop_obey(loop, done) : status;
 }

@@ -13,7 +13,10 @@ struct ls_loop {
   ls_train_report_t *report; /* describes the run from the beginning; filled in at its end */
   ls_step_log_t log;
   int64_t first_step;
+  bool stepping;        /* the caller takes each step by a call, and waits for its end */
+  int64_t start_ns;     /* of the run, by a clock that does not stop with the process */
   int64_t begin_ns;     /* of the run */
+  int64_t away_ns;      /* when the newest of these calls returned */
   int64_t last_done_ns; /* end of the newest finished step, plus left_out_ns */
   int64_t left_out_ns;  /* pauses since then, which are no part of the next step */
   int64_t stopped_ns;   /* how long the process had been stopped by then */
@@ -61,8 +64,17 @@ static inline bool ls_trainer_patience_lost(const ls_trainer_t *t) {
   return t->config->train.patience > 0 && t->run.no_better >= t->config->train.patience;
 }
 
-/* loop.c: waits until `ahead` steps are in flight. */
+/* loop.c: starts the source of samples. */
+ls_status_t ls_loop_start(ls_loop_t *loop);
+/* Whether the run has another step. Local. */
+bool ls_loop_left(const ls_trainer_t *t);
+/* Takes a step, does the work that follows it, and obeys what is asked then. Collective. */
+ls_status_t ls_loop_advance(ls_loop_t *loop);
+/* Waits until `ahead` steps are in flight. */
 ls_status_t ls_loop_finish_steps(ls_loop_t *loop, int ahead);
+
+/* loop_run.c: ends an open run without evaluation, save or report. For ls_trainer_destroy. Local. */
+void ls_loop_drop(ls_trainer_t *t);
 
 /* loop_between.c. Whether an evaluation between epochs follows this step; whether the step, possibly the run's last, ends a
  * multiple of train.evaluate_every epochs; whether the work after it needs its end. */
@@ -97,7 +109,7 @@ ls_status_t ls_loop_diverged(const ls_loop_t *loop, const float *stats);
 void ls_loop_nothing_left(const ls_trainer_t *t);
 /* The report: what is known before the run, and what it has done. */
 void ls_loop_describe(const ls_trainer_t *t, ls_train_report_t *report);
-void ls_loop_report(ls_loop_t *loop, int64_t start_ns);
+void ls_loop_report(ls_loop_t *loop);
 /* notes.c: the report's notes, from what else is in it. */
 void ls_loop_notes(const ls_loop_t *loop, ls_train_report_t *report);
 

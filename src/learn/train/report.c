@@ -51,7 +51,7 @@ static const char *why_unsaved(const ls_loop_t *loop) {
                                              : "the run ended before its first save";
 }
 
-void ls_loop_report(ls_loop_t *loop, int64_t start_ns) {
+void ls_loop_report(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_train_report_t *report = loop->report;
   ls_step_log_report(&loop->log, report);
@@ -75,7 +75,7 @@ void ls_loop_report(ls_loop_t *loop, int64_t start_ns) {
   report->loss_scale = (double)loop->stats[LS_STAT_LOSS_SCALE];
   report->eval_s = (double)loop->eval_ns * 1e-9;
   report->save_s = (double)loop->save_ns * 1e-9;
-  report->wall_s = (double)(ls_clock_ns() - start_ns) * 1e-9;
+  report->wall_s = (double)(ls_clock_ns() - loop->start_ns) * 1e-9;
   if (ls_trainer_patience_lost(t) && t->run.step < t->run.total_steps)
     snprintf(report->stopped_early, sizeof report->stopped_early,
              "at epoch %lld: the validation %s has not improved for %lld evaluation%s",

@@ -24,6 +24,8 @@ typedef struct {
   ls_best_t best;       /* of all evaluations since this process or the one that it resumes began */
 } ls_position_t;
 
+typedef struct ls_train_run ls_train_run_t;
+
 struct ls_trainer {
   ls_ctx_t *ctx;
   ls_config_t own_config; /* the caller's, with the number of ranks of the world and their strategy */
@@ -47,6 +49,7 @@ struct ls_trainer {
   int64_t inputs, outputs;
 
   ls_position_t run;
+  ls_train_run_t *newest; /* loop_run.c; NULL: there was none */
   ls_saver_t saver;
   ls_doing_t doing;
   _Atomic uint64_t beat;         /* ls_beat, for other threads; a change is progress */

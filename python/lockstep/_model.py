@@ -1,0 +1,291 @@
+"""Models: a configuration, and the trainer that it becomes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import logging
+import math
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple, Union
+
+from . import _buffers
+from ._library import LOG, STOP, C, Hooks, Memory, Options, Parameter, Stats
+
+logger = logging.getLogger("lockstep")
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+Config = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+
+
+class Error(RuntimeError):
+    """A call of the library failed.
+
+    str() has the library's own messages, with file:line:column where there is one. `status` is the name of the
+    C status, such as "LS_ERR_CONFIG"; docs/python.md lists them.
+    """
+
+    def __init__(self, message: str, status: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Step(NamedTuple):
+    """A training step."""
+
+    step: int  #: steps done
+    left: int  #: steps of the run that are left
+    loss: float  #: mean over the global batch, before the update
+    grad_norm: float  #: before clipping
+    seconds: float  #: without evaluation and saving
+    applied: bool  #: False: loss or gradients were not finite, and the parameters stayed
+
+
+def _sets(overrides: Mapping[str, Any]) -> Any:
+    """{"train.epochs": 3} or train__epochs=3 as assignments of the library."""
+    texts = [f"{name.replace('__', '.')}={json.dumps(value)}".encode() for name, value in overrides.items()]
+    return (ctypes.c_char_p * len(texts))(*texts)
+
+
+def _logger_of(errors: list) -> Any:
+    """Receives the library's messages in any of its threads: errors, for check to raise, and what is logged."""
+
+    def log(_user: Any, level: int, message: bytes) -> None:
+        text = message.decode("utf-8", "replace")
+        if level == 0:
+            errors.append(text)
+        else:
+            logger.log(_LEVELS[level], "%s", text)
+
+    return log
+
+
+class _Handle:
+    """The library's objects of one model. They live as long as the newest view of a parameter."""
+
+    def __init__(self) -> None:
+        self.config, self.world, self.trainer = (ctypes.c_void_p() for _ in range(3))
+        self.errors: list[str] = []
+        self.log = LOG(_logger_of(self.errors))  # must not refer to self, which would then outlive its last user
+        self.ctx = ctypes.c_void_p(C.ls_ctx_create(self.log, None))
+        C.ls_ctx_set_level(self.ctx, 3 if logger.isEnabledFor(logging.DEBUG) else 2)
+
+    def check(self, status: int) -> None:
+        """Raises what the library reported since the last call."""
+        text = "\n".join(self.errors) or C.ls_status_text(status).decode()
+        self.errors.clear()
+        if status != 0:
+            C.ls_ctx_clear(self.ctx)
+            raise Error(text, C.ls_status_name(status).decode())
+
+    def __del__(self) -> None:
+        if not hasattr(self, "ctx"):
+            return
+        C.ls_trainer_destroy(self.trainer)
+        C.ls_world_close(self.world)
+        C.ls_config_destroy(self.config)
+        C.ls_ctx_destroy(self.ctx)
+
+    def read(self, config: Config, overrides: Mapping[str, Any]) -> None:
+        sets, out = _sets(overrides), ctypes.byref(self.config)
+        if isinstance(config, Mapping):
+            config = json.dumps(config, indent=1) + "\n"
+        if isinstance(config, os.PathLike) or ("\n" not in config and ":" not in config):
+            self.check(C.ls_config_load(self.ctx, os.fsencode(config), sets, len(sets), out))
+        else:
+            text = config.encode()
+            self.check(C.ls_config_parse(self.ctx, b"config", text, len(text), sets, len(sets), out))
+
+    def create(self, options: Options) -> None:
+        self.check(C.ls_world_open(self.ctx, 0, ctypes.byref(self.world)))
+        self.check(C.ls_trainer_create(self.ctx, self.world, self.config, ctypes.byref(options),
+                                       ctypes.byref(self.trainer)))
+
+
+def _memory(X: Any, y: Any) -> Memory:
+    """Samples in the library's form. The library copies them during the call that takes them."""
+    x, x_shape, x_code = _buffers.take(X, "Bf")
+    t, t_shape, t_code = _buffers.take(y, "if")
+    if len(x_shape) < 2 or t_shape[:1] != x_shape[:1]:
+        raise ValueError(f"X has shape {x_shape}, y has shape {t_shape}: (rows, ...) of as many rows were expected")
+    if t_code == "i" and len(t_shape) > 1:
+        t, t_shape, t_code = _buffers.take(y, "f")
+    memory = Memory(rows=x_shape[0], inputs=math.prod(x_shape[1:]), outputs=0 if t_code == "i" else math.prod(t_shape[1:]))
+    for field, values in (("bytes" if x_code == "B" else "features", x), ("classes" if t_code == "i" else "targets", t)):
+        setattr(memory, field, ctypes.cast(values, type(getattr(memory, field))))
+    memory._values = (x, t)
+    return memory
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[list]:
+    """A list that is no longer empty once Ctrl-C was pressed. Handlers belong to the main thread alone."""
+    pressed: list = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Model:
+    """A network, from a configuration.
+
+    config     a mapping, the path of a YAML file, or YAML text; docs/config.md has every option
+    overrides  options that replace those of config: train__epochs=3, or **{"train.epochs": 3}
+
+    Raises Error where the configuration is bad. One thread uses a model.
+    """
+
+    def __init__(self, config: Config, **overrides: Any) -> None:
+        self._config, self._overrides = config, overrides
+        if isinstance(config, Mapping) and "kind" not in config.get("data", {}):
+            self._overrides = {"data.kind": "synthetic", **overrides}  # begin(X, y) gives samples instead
+        self.close()
+
+    @classmethod
+    def load(cls, directory: Union[str, "os.PathLike[str]"], best: bool = False, **overrides: Any) -> "Model":
+        """The trained model in a run's directory (train.checkpoint.dir), to predict with.
+
+        best  take the best checkpoint by train.best, not the newest
+        """
+        model = cls(Path(directory) / "config.json", **overrides)
+        model._handle.create(Options(checkpoint=os.fsencode(directory), no_training=True, no_data=True, best=best))
+        return model
+
+    @property
+    def config(self) -> dict:
+        """The resolved configuration with every default."""
+        return self._document(C.ls_config_text(self._handle.ctx, self._handle.config))
+
+    def begin(self, X: Any = None, y: Any = None, resume: bool = False, **overrides: Any) -> "Model":
+        """Makes the trainer, with fresh initial values, so that step() can be called.
+
+        X       (rows, ...) numbers in the units of the data; bytes (uint8) stay bytes up to the device.
+                None: the files that the configuration names
+        y       (rows,) whole numbers: classes from 0; (rows,) or (rows, targets) real numbers
+        resume  go on from the newest checkpoint in train.checkpoint.dir, if there is one
+
+        ValueError: shapes that do not fit each other. Error: everything else.
+        """
+        memory = None if X is None else _memory(X, y)
+        self.close(**overrides)
+        options = Options(resume=resume)
+        if memory is not None:
+            options.memory = ctypes.pointer(memory)
+        self._handle.create(options)
+        return self
+
+    def fit(self, X: Any = None, y: Any = None, resume: bool = False, **overrides: Any) -> "Model":
+        """Trains a whole run on the samples, as begin() takes them; `report` then describes it.
+
+        Ctrl-C ends the run after the step under way: it is saved where train.checkpoint.dir says so, and
+        KeyboardInterrupt is raised.
+        """
+        return self.begin(X, y, resume, **overrides).finish()
+
+    def step(self) -> Step:
+        """Takes one step of the run that begin() has made; evaluates and saves where that is due.
+
+        Error with status LS_ERR_ARGUMENT: no step is left.
+        """
+        stats = Stats(struct_bytes=ctypes.sizeof(Stats))
+        handle = self._training()
+        handle.check(C.ls_trainer_step(handle.trainer, ctypes.byref(stats)))
+        return Step(stats.step, stats.left, stats.loss, stats.grad_norm, stats.step_time_ns * 1e-9, stats.applied)
+
+    def finish(self, now: bool = False) -> "Model":
+        """Takes the steps that are left (now: none), and ends the run: last evaluation, save, report."""
+        handle = self._training()
+        with _interruptible() as pressed:
+            hooks = Hooks(stop=STOP(lambda _user: now or bool(pressed)))
+            status = C.ls_trainer_run(handle.trainer, ctypes.byref(hooks), None)
+        if status != 0 and C.ls_status_name(status) == b"LS_ERR_INTERRUPTED":
+            handle.check(0)
+            if pressed:
+                raise KeyboardInterrupt
+            return self
+        handle.check(status)
+        return self
+
+    def save(self) -> str:
+        """Ends the run where it is, and returns the checkpoint that this wrote below train.checkpoint.dir.
+
+        step() then begins a run that goes on from there. Error: the configuration has no train.checkpoint.dir.
+        """
+        if not self.config["train"].get("checkpoint", {}).get("dir"):
+            raise Error("save: the configuration has no train.checkpoint.dir", "LS_ERR_CONFIG")
+        return self.finish(now=True).report["checkpoint"]
+
+    @property
+    def report(self) -> dict:
+        """The newest run that has ended, as `lockstep train --json` writes it; {} if there was none."""
+        return self._document(C.ls_trainer_report_text(self._opened().trainer))
+
+    def predict(self, X: Any) -> Any:
+        """Outputs (rows, outputs) for X (rows, ...), in the units of the data; probabilities for classes."""
+        handle = self._opened()
+        x, shape, _ = _buffers.take(X, "f")
+        inputs = C.ls_trainer_inputs(handle.trainer)
+        if len(shape) < 2 or math.prod(shape[1:]) != inputs:
+            raise ValueError(f"X has shape {tuple(shape)}: rows of {inputs} numbers were expected")
+        outputs, to = _buffers.empty((shape[0], C.ls_trainer_outputs(handle.trainer)))
+        if shape[0] > 0:
+            handle.check(C.ls_trainer_predict(handle.trainer, shape[0], ctypes.cast(x, ctypes.POINTER(ctypes.c_float)), to))
+        return outputs
+
+    def parameters(self) -> dict:
+        """{name: f32 array in the parameter's shape}: read-only views of the trainer's memory, in the order of names.
+
+        Their values are those of now until the next step; copy what has to stay.
+        """
+        handle = self._opened()
+        found = {}
+        for index in range(C.ls_trainer_parameter_count(handle.trainer)):
+            p = Parameter(struct_bytes=ctypes.sizeof(Parameter))
+            handle.check(C.ls_trainer_parameter(handle.trainer, None, index, ctypes.byref(p)))
+            found[p.name.decode()] = _buffers.view(p.values, tuple(p.dim[: p.rank]), handle)
+        return found
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Replaces parameters by name with values of the same shape; the optimizer's state stays.
+
+        ValueError: another shape. Error with status LS_ERR_NOT_FOUND: no such parameter.
+        """
+        handle = self._opened()
+        for name, value in values.items():
+            data, shape, _ = _buffers.take(value, "f")
+            p = Parameter(struct_bytes=ctypes.sizeof(Parameter))
+            handle.check(C.ls_trainer_parameter(handle.trainer, name.encode(), 0, ctypes.byref(p)))
+            if tuple(shape) != tuple(p.dim[: p.rank]):
+                raise ValueError(f"{name} has shape {tuple(p.dim[: p.rank])}, not {tuple(shape)}")
+            to = ctypes.cast(data, ctypes.POINTER(ctypes.c_float))
+            handle.check(C.ls_trainer_parameter_set(handle.trainer, name.encode(), to, math.prod(shape)))
+
+    def close(self, **overrides: Any) -> None:
+        """Gives up the trainer: its memory, its device, the lock on train.checkpoint.dir. Views of parameters keep them."""
+        handle = _Handle()
+        handle.read(self._config, {**self._overrides, **overrides})
+        self._handle = handle
+
+    def _opened(self) -> _Handle:
+        if not self._handle.trainer:
+            raise Error("there is no trainer yet: call fit, begin or Model.load first", "LS_ERR_ARGUMENT")
+        return self._handle
+
+    def _training(self) -> _Handle:
+        return self._opened() if self._handle.trainer else self.begin()._handle
+
+    @staticmethod
+    def _document(text: int) -> dict:
+        """The JSON text at an address that the library has allocated."""
+        document = json.loads(ctypes.string_at(text)) if text else {}
+        C.ls_free(text)
+        return document
