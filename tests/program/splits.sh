@@ -55,3 +55,8 @@ expect 3 'parallel.shard' check "$work/dense.yaml" --ranks 2 --set parallel.stra
 for kind in nan flip; do
   expect 2 "kinds: $kind needs a copy of the parameters" chaos "$work/dense.yaml" --ranks 2 --kinds $kind --set parallel.shard=optimizer
 done
+
+# a_rank_that_fails_alone: it waited for the others to hash the parameters, until it was taken for hung; and a failed save was blamed
+# on a rank that had only heard of it
+"$program" chaos "$work/dense.yaml" --ranks 3 --kinds memory,nospace,fsync --seeds 2 --set parallel.shard=optimizer --set train.steps=200 \
+  --set parallel.reproducible=false --set supervise.restarts.backoff_s=0.1 >"$work/out" 2>"$work/err" || fail "chaos: $(cat "$work/out" "$work/err")"

@@ -38,6 +38,9 @@ typedef struct {
    * its parts of the others. Metric, meta, comparable and lock are rank 0's; step, names, dtypes and shapes
    * are the same on all ranks. NULL: this process alone, which holds every tensor completely. */
   ls_comm_t *comm;
+  /* With comm: told this rank's own failure before the other ranks hear of it. NULL: nobody is told. */
+  void (*failed)(void *user, ls_status_t own);
+  void *user;
 } ls_ckpt_save_t;
 
 /* Link in the directory to the checkpoint with the lowest metric. */

@@ -224,7 +224,9 @@ static ls_status_t follow(ls_ctx_t *ctx, ls_ckpt_team_t *team, const char *dir, 
 
 ls_status_t ls_ckpt_save(ls_ctx_t *ctx, const char *dir, const ls_ckpt_save_t *save, int keep, char **path) {
   ls_ckpt_team_t team = {.comm = save->comm && save->comm->size > 1 ? save->comm : NULL,
-                         .name = "saving a checkpoint"};
+                         .name = "saving a checkpoint",
+                         .failed = save->failed,
+                         .user = save->user};
   bool leads = !team.comm || team.comm->rank == 0;
   char *made = NULL;
   ls_status_t status = leads ? lead(ctx, &team, dir, save, keep, &made) : follow(ctx, &team, dir, save);

@@ -12,6 +12,7 @@
 
 ls_status_t ls_ckpt_meet(ls_ckpt_team_t *team, ls_status_t own) {
   if (!team->comm || team->parted) return own;
+  if (own && team->failed) team->failed(team->user, own);
   ls_status_t status = ls_comm_agree(team->comm, team->name, own);
   team->parted = status != LS_OK;
   return status;

@@ -26,9 +26,11 @@ void ls_ckpt_dirs_remove(const char *dir, size_t existing_bytes);
 
 /* Ranks that save together. Each waits at the next meeting, so that a rank that fails can tell the others. */
 typedef struct {
-  ls_comm_t *comm;  /* NULL: alone */
-  const char *name; /* of what they do */
-  bool parted;      /* a meeting has failed: there is none after it */
+  ls_comm_t *comm;                             /* NULL: alone */
+  const char *name;                            /* of what they do */
+  bool parted;                                 /* a meeting has failed: there is none after it */
+  void (*failed)(void *user, ls_status_t own); /* as ls_ckpt_save_t's */
+  void *user;
 } ls_ckpt_team_t;
 /* Collective: this rank's status, or the failure of another rank. A rank that has failed need not come
  * again. */

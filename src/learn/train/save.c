@@ -145,6 +145,11 @@ ls_status_t ls_trainer_pull(ls_trainer_t *t) {
                          : ls_state_pull(t->engine.state, t->engine.stream, t->world->comm->deadline_ns);
 }
 
+/* The supervisor blames the rank whose failure came first, so a rank tells its own before the others have it. */
+static void tell_failure(void *trainer, ls_status_t own) {
+  ls_trainer_failed(trainer, own);
+}
+
 /* Copies the state that this rank saves to host memory, and describes it. */
 static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_save_t *save) {
   ls_status_t status = LS_OK;
@@ -165,7 +170,9 @@ static ls_status_t ready(ls_trainer_t *t, bool beside, ls_comm_t *together, ls_s
                                 .metric = t->run.val_step == t->run.step ? t->run.val_figure : NAN,
                                 .comparable = figures_compare,
                                 .lock = t->saver.lock,
-                                .comm = together};
+                                .comm = together,
+                                .failed = tell_failure,
+                                .user = t};
   return ls_dataset_check(t->dataset); /* of the data's fingerprint */
 }
 
@@ -206,6 +213,7 @@ ls_status_t ls_trainer_save(ls_trainer_t *t, ls_save_when_t when) {
   int64_t begin_ns = ls_clock_ns();
   ls_status_t status = when == LS_SAVE_BEST ? ls_beside_give_way(t) : ls_beside_end(t);
   if (saves && status == LS_OK) status = ready(t, beside, sharded ? comm : NULL, &save);
+  if (sharded) ls_trainer_failed(t, status);
   if (sharded) status = ls_comm_agree(comm, "preparing a checkpoint", status);
   if (saves && status == LS_OK && beside)
     ls_beside_start(t, &save, when == LS_SAVE_BEST);
