@@ -17,7 +17,7 @@ typedef struct {
   bool element;                       /* of a list in the section before it, which reads and writes it */
   bool needed;                        /* has options that must be given */
   bool compared;                      /* a checkpoint has to agree, as the rows say (ls_change_t) */
-  bool written;
+  bool written; /* in the saved configuration. False: an element, or another strategy's section */
 } ls_config_part_t;
 /* One after the other, a section before those that it contains; false after the last. config NULL: no values. */
 bool ls_config_part(const ls_config_t *config, int index, ls_config_part_t *part);

@@ -3,41 +3,44 @@
 
 #include <string.h>
 
-#define READS(name, parse)                                                                                   \
+/* Functions of modules, with the types of a row. */
+#define READER(name, parse)                                                                                  \
   static ls_status_t name(ls_ctx_t *ctx, ls_arena_t *arena, const ls_doc_node_t *node, void *to) {           \
     return parse(ctx, arena, node, to);                                                                      \
   }
-#define WRITES(name, json)                                                                                   \
+#define WRITER(name, json)                                                                                   \
   static json_t *name(const void *from) {                                                                    \
     return json(from);                                                                                       \
   }
-READS(read_model, ls_model_parse)
-READS(read_optim, ls_optim_parse)
-READS(read_hosts, ls_hosts_parse)
-READS(read_monitor, ls_monitor_parse)
-READS(read_safety, ls_safety_parse)
-WRITES(write_model, ls_model_json)
-WRITES(write_optim, ls_optim_json)
-WRITES(write_monitor, ls_monitor_json)
-WRITES(write_safety, ls_safety_json)
+READER(read_model, ls_model_parse)
+READER(read_optim, ls_optim_parse)
+READER(read_hosts, ls_hosts_parse)
+READER(read_monitor, ls_monitor_parse)
+READER(read_safety, ls_safety_parse)
+WRITER(write_model, ls_model_json)
+WRITER(write_optim, ls_optim_json)
+WRITER(write_monitor, ls_monitor_json)
+WRITER(write_safety, ls_safety_json)
 
-/* Not written where there are none. */
+/* Writes nothing if there are no hosts. */
 static json_t *write_hosts(const void *from) {
   const ls_hosts_config_t *hosts = from;
   return hosts->count > 0 ? ls_hosts_json(hosts) : NULL;
 }
 
-/* A rung of safety is no other configuration. */
+/* Writes the configured micro-batches: a run that safety has given smaller ones (twice as many) keeps its configuration. */
 static json_t *write_train(const void *from) {
   ls_train_config_t usual = *(const ls_train_config_t *)from;
   if (usual.smaller) usual.accumulate /= 2;
   return ls_option_json(&ls_train_section, &usual);
 }
 
+/* ---- the list ---- */
+
 typedef struct {
   size_t offset; /* of the values in ls_config_t */
   ls_config_part_t part;
-} place_t;
+} row_t;
 
 #define AT(section_, field_, ...)                                                                            \
   {                                                                                                          \
@@ -45,7 +48,8 @@ typedef struct {
       .section = &(section_), .written = true, __VA_ARGS__                                                   \
     }                                                                                                        \
   }
-static const place_t places[] = {
+/* In the order of config.json and of the reference: a section stands before those that it contains. */
+static const row_t rows[] = {
     AT(ls_model_section, model, .read = read_model, .write = write_model, .needed = true, .compared = true),
     AT(ls_data_section, data, .needed = true, .compared = true),
     AT(ls_train_section, train, .write = write_train, .compared = true),
@@ -65,6 +69,8 @@ static const place_t places[] = {
     AT(ls_restarts_section, restarts, .compared = false),
 };
 
+/* ---- sections that programs add ---- */
+
 static const ls_config_own_t *registered[LS_CONFIG_OWN_MAX];
 
 bool ls_config_register(const ls_config_own_t *own) {
@@ -81,6 +87,8 @@ const void *ls_config_own(const ls_config_t *config, const ls_config_own_t *own)
   return NULL;
 }
 
+/* ---- all of them ---- */
+
 const char *ls_config_key(const ls_section_t *section, size_t *parent_bytes) {
   const char *dot = strrchr(section->name, '.');
   *parent_bytes = dot ? (size_t)(dot - section->name) : 0;
@@ -88,12 +96,12 @@ const char *ls_config_key(const ls_section_t *section, size_t *parent_bytes) {
 }
 
 bool ls_config_part(const ls_config_t *config, int index, ls_config_part_t *part) {
-  if (index < LS_COUNT(places)) {
-    *part = places[index].part;
-    part->of = config ? (char *)(uintptr_t)config + places[index].offset : NULL;
+  if (index < LS_COUNT(rows)) {
+    *part = rows[index].part;
+    part->of = config ? (char *)(uintptr_t)config + rows[index].offset : NULL;
     return true;
   }
-  index -= LS_COUNT(places);
+  index -= LS_COUNT(rows); /* after the list: the options of strategies, then registered sections */
   for (int i = 0; ls_strategies[i]; i++) {
     if (!ls_strategies[i]->section || index-- > 0) continue;
     const char *name = config ? config->parallel.strategy : NULL; /* none before it is read */

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 
 enum { RANKS_ALWAYS = 64, RANKS_PER_CORE = 8, LOOK_MS = 250, VARIABLES_MAX = 8 };
-static const int64_t grace_ns = 5000000000;
+static const int64_t grace_ns = 5000000000; /* for ranks that end by themselves */
 
 ls_status_t ls_ranks_check(ls_ctx_t *ctx, int count) {
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -23,8 +23,10 @@ ls_status_t ls_ranks_check(ls_ctx_t *ctx, int count) {
                  count, most, cores);
 }
 
-/* ---- one by one ---- */
+/* ---- starting, looking, ending ---- */
 
+/* Starts rank i with the specification's environment (at most VARIABLES_MAX variables) and, if there are several ranks, the
+ * shared memory that joins them. Returns an errno value, 0 if it runs. */
 static int start_rank(const ls_child_spec_t *spec, ls_ranks_t *r, int i) {
   char variable[LS_SHM_NAME_BYTES];
   const char *environment[VARIABLES_MAX + 2] = {NULL};
@@ -66,9 +68,10 @@ ls_status_t ls_ranks_start(ls_ctx_t *ctx, const ls_child_spec_t *spec, int count
              : ls_fail(ctx, LS_ERR_UNSUPPORTED, "the ranks could not be started (%s)", strerror(error));
 }
 
+/* A rank that has joined the others and not left them has failed, even with exit code 0. */
 static bool has_failed(const ls_ranks_t *r, int i) {
-  const bool gone = r->world.head && ls_comm_shm_joined(&r->world, i) && !ls_comm_shm_left(&r->world, i);
-  return r->rank[i].end.code != 0 || gone;
+  const bool deserted = r->world.head && ls_comm_shm_joined(&r->world, i) && !ls_comm_shm_left(&r->world, i);
+  return r->rank[i].end.code != 0 || deserted;
 }
 
 static void set_ended(ls_ranks_t *r, int i) {
@@ -130,17 +133,17 @@ int ls_ranks_code(const ls_ranks_t *r) {
   return aborted;
 }
 
-/* ---- from start to end ---- */
+/* ---- the whole run ---- */
 
 typedef struct {
   ls_ctx_t *ctx;
   ls_ranks_t ranks;
   const ls_requests_t *requests;
   struct pollfd *poll;
-  int64_t patience_ns;
-  int64_t asked_ns;  /* when the ranks were asked to end; 0: not yet */
-  int64_t failed_ns; /* when the first failure was seen; 0: none was */
-  bool forced;       /* they are ended */
+  int64_t patience_ns; /* from a request to end until they are killed */
+  int64_t asked_ns;    /* when the ranks were asked to end; 0: not yet */
+  int64_t failed_ns;   /* when the first failure was seen; 0: none was */
+  bool forced;         /* they were killed after a request */
 } run_t;
 
 /* Ctrl-Z: the ranks first, then this process; SIGCONT wakes it, and it wakes them. */
@@ -170,7 +173,7 @@ static void pass_on(run_t *run) {
     ls_ranks_ask(&run->ranks, q->asked());
 }
 
-/* The others would wait for a rank that has failed. One that has left them is about to end by itself. */
+/* Kills the ranks that would wait for one that has failed. A rank that has left the others ends by itself within grace_ns. */
 static void end_others(run_t *run) {
   const ls_ranks_t *r = &run->ranks;
   const bool late = ls_clock_ns() - run->failed_ns > grace_ns;
