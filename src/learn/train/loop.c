@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A micro-batch has ended. */
-static void see_unit(void *user, int64_t step, int m) {
+static void micro_batch_ended(void *user, int64_t step, int m) {
   ls_loop_t *loop = user;
   ls_loop_count_wait(loop, &loop->t->engine);
   LS_OBSERVERS(o, loop->t, unit) o->row->unit(o->own, loop, step, m);
@@ -22,12 +21,12 @@ ls_status_t ls_loop_start(ls_loop_t *loop) {
                           .origin = ls_trainer_position(t, 0),
                           .lr = ls_loop_rate,
                           .lr_user = t,
-                          .observer = {see_unit, loop},
+                          .observer = {micro_batch_ended, loop},
                           .times = &t->input};
   return ls_feed_start(&t->engine, &feed);
 }
 
-/* Takes the numbers of the step that has just ended. */
+/* Takes the numbers of the step that has just ended. Its update was skipped if LS_STAT_APPLIED is 0 (optim/control.c). */
 static void count_step(ls_loop_t *loop, int64_t step, const float *got) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
@@ -49,7 +48,7 @@ static void count_step(ls_loop_t *loop, int64_t step, const float *got) {
   /* a loss scale that is still too large for fp16 is no fault of the run */
   const bool overflows = !applied && stats[LS_STAT_LOSS_SCALE] > 1 && isfinite(stats[LS_STAT_LOSS]);
   loop->skipped += !applied;
-  loop->skipped_row = applied ? 0 : loop->skipped_row + !overflows;
+  loop->skipped_in_a_row = applied ? 0 : loop->skipped_in_a_row + !overflows;
   if (e->took && whole) memcpy(loop->parts_ns, e->took->parts_ns, sizeof loop->parts_ns);
   const bool measured = e->took && e->backend->synchronous;
   ls_step_log_add(&loop->log, loop->step_ns, measured ? loop->parts_ns : NULL, (double)stats[LS_STAT_LOSS],
@@ -71,7 +70,7 @@ static ls_status_t finish_step(ls_loop_t *loop) {
   count_step(loop, step, got);
   LS_OBSERVERS(o, t, after_step) if (status == LS_OK) status = o->row->after_step(o->own, loop);
   loop->waited_ns = 0;
-  if (status == LS_OK && loop->skipped_row >= t->config->train.max_skipped)
+  if (status == LS_OK && loop->skipped_in_a_row >= t->config->train.max_skipped)
     status = ls_loop_diverged(loop, loop->stats);
   return status;
 }
@@ -84,12 +83,13 @@ ls_status_t ls_loop_finish_steps(ls_loop_t *loop, int ahead) {
   return status;
 }
 
-/* The next step is launched, and the one before it has ended. None is in flight if something follows that needs its end. */
+/* Launches the next step and waits for older ones, until as many are in flight as the engine allows: none if an evaluation,
+ * a save or a comparison follows. */
 static ls_status_t step(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   ls_engine_t *e = &t->engine;
   ls_status_t status = LS_OK;
-  ls_trainer_do(t, LS_DOING_STEPS); /* and the newest number of steps */
+  ls_trainer_do(t, LS_DOING_STEPS); /* observers also see the number of steps */
   LS_OBSERVERS(o, t, before_step) if (status == LS_OK) status = o->row->before_step(o->own, loop);
   if (status == LS_OK) status = ls_engine_launch(e);
   ls_loop_count_wait(loop, e);

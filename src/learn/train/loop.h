@@ -22,11 +22,12 @@ struct ls_loop {
   int64_t stopped_ns;   /* how long the process had been stopped by then */
   int64_t loop_ns, eval_ns, save_ns;
   int64_t first_ns; /* of the first step, which also warms up */
-  int64_t skipped, skipped_row;
-  int64_t saves, saved_ns;    /* of this run; when it last began one */
-  int64_t resized;            /* micro-batches that are asked for a step; 0: those that it has */
-  int64_t rest_ns;            /* of this rank, before its next step */
-  int64_t agree_step;         /* when the ranks agree next on what is asked */
+  int64_t skipped,
+      skipped_in_a_row;    /* steps: all; up to now, without those of an fp16 loss scale that is too large */
+  int64_t saves, saved_ns; /* of this run; when it last began one */
+  int64_t resized;         /* micro-batches that are asked for a step; 0: those that it has */
+  int64_t rest_ns;         /* of this rank, before its next step */
+  int64_t agree_step;      /* when the ranks agree next on what is asked */
   float stats[LS_STAT_COUNT]; /* of the newest finished step, as the next ones */
   int64_t step_ns;
   ls_step_parts_t parts;

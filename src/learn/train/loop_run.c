@@ -15,19 +15,16 @@ struct ls_train_run {
   ls_status_t status;
 };
 
-/* The run has saved what it has, and goes on when it is asked to. */
-static bool goes_on(ls_status_t status) {
+/* The run ended on request: it has saved its state, and can be continued. */
+static bool ended_on_request(ls_status_t status) {
   return status == LS_ERR_INTERRUPTED || status == LS_ERR_AGAIN;
 }
 
 static ls_status_t begin(ls_loop_t *loop) {
   ls_trainer_t *t = loop->t;
   const int64_t left = t->run.total_steps - t->run.step;
-  ls_status_t status = ls_step_log_create(t->ctx,
-                                          left > LS_LOG_CAPACITY ? LS_LOG_CAPACITY
-                                          : left > 0             ? left
-                                                                 : 0,
-                                          &loop->log);
+  const int64_t steps = left < 0 ? 0 : left < LS_LOG_CAPACITY ? left : LS_LOG_CAPACITY;
+  ls_status_t status = ls_step_log_create(t->ctx, steps, &loop->log);
   ls_trainer_need(t, &loop->report->memory);
   LS_OBSERVERS(o, t, begin) if (status == LS_OK) status = o->row->begin(o->own, loop);
   return status;
@@ -52,9 +49,11 @@ static ls_status_t leave(ls_loop_t *loop, ls_status_t status) {
   const bool validate = t->dataset->validation_count > 0;
   ls_trainer_do(t, LS_DOING_END);
   const int64_t done = t->run.step - loop->first_step;
-  if (status == LS_OK && done > 0 && loop->skipped_row == done) status = ls_loop_diverged(loop, loop->stats);
-  const bool ended = status == LS_OK || (goes_on(status) && (done == 0 || loop->skipped < done));
-  if (!ended) ls_beside_end(t); /* what was copied is good; a failure was reported */
+  if (status == LS_OK && done > 0 && loop->skipped_in_a_row == done)
+    status = ls_loop_diverged(loop, loop->stats);
+  /* A run whose every step was skipped saves nothing. */
+  const bool ended = status == LS_OK || (ended_on_request(status) && (done == 0 || loop->skipped < done));
+  if (!ended) ls_beside_end(t); /* the copy that a thread is writing is good; its failure is reported there */
   if (ended && validate) {
     ls_status_t evaluation = ls_loop_evaluate(loop);
     if (evaluation != LS_OK) return evaluation;
@@ -74,7 +73,7 @@ static ls_status_t leave(ls_loop_t *loop, ls_status_t status) {
 static ls_status_t close_run(ls_loop_t *loop, ls_status_t status) {
   ls_trainer_t *t = loop->t;
   ls_train_report_t *report = loop->report;
-  const bool together = status == LS_OK || goes_on(status);
+  const bool together = status == LS_OK || ended_on_request(status); /* all ranks are here */
   ls_status_t asking = together ? ls_trainer_memory(t, &report->memory) : LS_OK;
   if (asking != LS_OK) status = asking;
   ls_trainer_do(t, LS_DOING_END);
@@ -82,11 +81,13 @@ static ls_status_t close_run(ls_loop_t *loop, ls_status_t status) {
   ls_trainer_do(t, LS_DOING_NOTHING);
   report->accumulate_next = status == LS_ERR_AGAIN ? loop->resized : 0;
   if (loop->log.step_ns) ls_loop_report(loop);
-  ls_status_t hashing = ls_trainer_hash(t, report->params_xxh3);
+  /* A rank that failed alone does not wait for the others, who may wait for it. */
+  const bool hashes = together || !ls_ckpt_sharded(t->engine.table);
+  ls_status_t hashing = hashes ? ls_trainer_hash(t, report->params_xxh3) : LS_OK;
   ls_step_log_release(&loop->log);
   if (status == LS_OK) status = hashing;
   LS_OBSERVERS(o, t, at_end) o->row->at_end(o->own, status);
-  if (!goes_on(status)) ls_trainer_failed(t, status);
+  if (!ended_on_request(status)) ls_trainer_failed(t, status);
   t->newest->open = false;
   return t->newest->status = status;
 }

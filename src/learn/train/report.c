@@ -39,7 +39,7 @@ ls_status_t ls_loop_diverged(const ls_loop_t *loop, const float *stats) {
       loop->t->ctx, LS_ERR_NONFINITE,
       "stopped at step %lld: %lld step%s in a row had a loss or gradient that is not finite (loss %g, "
       "gradient norm %g, learning rate %g). The parameters are those of the last good step. %s",
-      (long long)loop->t->run.step, (long long)loop->skipped_row, LS_PLURAL(loop->skipped_row),
+      (long long)loop->t->run.step, (long long)loop->skipped_in_a_row, LS_PLURAL(loop->skipped_in_a_row),
       (double)stats[LS_STAT_LOSS], (double)stats[LS_STAT_GRAD_NORM],
       (double)ls_loop_rate(loop->t, loop->t->run.step - 1), remedy(loop, stats));
 }
