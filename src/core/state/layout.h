@@ -26,13 +26,12 @@ typedef struct {
 
 typedef struct {
   ls_arena_t arena;
-  ls_layout_entry_t *entry; /* in layout order */
-  int count, trained_count; /* of all parameters; of the trainable ones, which come first */
-  int *by_name;             /* indices sorted by name */
-  int64_t total;            /* elements of the flat buffer, including head and padding */
-  int64_t trained;          /* elements of head and trainable parameters, including padding */
-  int64_t
-      group_end[LS_LAYOUT_GROUPS_MAX]; /* the end of each group, of which the first begins after the head */
+  ls_layout_entry_t *entry;                /* in layout order */
+  int count, trained_count;                /* of all parameters; of the trainable ones, which come first */
+  int *by_name;                            /* indices sorted by name */
+  int64_t total;                           /* elements of the flat buffer, including head and padding */
+  int64_t trained;                         /* elements of head and trainable parameters, including padding */
+  int64_t group_end[LS_LAYOUT_GROUPS_MAX]; /* elements; the first group begins after the head */
 } ls_layout_t;
 
 /* parts: the trainable range behind the head ends on a multiple of so many places of 16 elements, so that as many ranks

@@ -46,8 +46,8 @@ static void set_ready(const ls_lower_t *in, ls_bucket_t *bucket) {
 ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_placement_t *placement,
                             ls_bucket_t **buckets, int *count) {
   const ls_layout_t *layout = in->state->layout;
-  const int64_t own = placement ? placement->bucket_bytes : 0,
-                bytes = own > 0 ? own : in->options.bucket_bytes;
+  const int64_t placed = placement ? placement->bucket_bytes : 0,
+                bytes = placed > 0 ? placed : in->options.bucket_bytes;
   const bool shards = placement && placement->shards;
   const int parts = shards ? in->world_size : 1, part = shards ? in->rank : 0;
   ls_bucket_t *list = ls_arena_array(arena, (size_t)layout->count + 1, sizeof(*list));
@@ -57,7 +57,7 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_pl
   for (int i = 1; i <= layout->trained_count || n == 0; i++) {
     const bool last = i >= layout->trained_count;
     int64_t end = last ? layout->trained : layout->entry[i].offset;
-    if (!last) end -= (end - LS_LAYOUT_HEAD) % (parts * LS_LAYOUT_ALIGN);
+    if (!last) end -= (end - LS_LAYOUT_HEAD) % (parts * LS_LAYOUT_ALIGN); /* down to equal parts */
     ls_bucket_t *b = &list[n];
     *b = (ls_bucket_t){.begin = begin, .end = end};
     const int64_t first = ls_bucket_first(b), each = (end - first) / parts;

@@ -81,7 +81,7 @@ typedef struct {
   const char *help;
   bool distributed; /* may be used with world_size > 1 */
   bool
-      shards; /* ranks share what updates the parameters: the table is made for as many parts (state/layout.h) */
+      shards; /* each rank updates its part of the parameters: the layout is padded to equal parts (state/layout.h) */
   /* Options of its own: section "parallel.NAME" of a configuration, which fills a struct of own_bytes. NULL:
    * it has none. */
   const ls_section_t *section;
