@@ -250,7 +250,7 @@ ls_status_t ls_config_check(ls_ctx_t *ctx, ls_config_t *config) {
            "launcher): leave the strategy out, write %s, or use one rank",
            row->name, ranks, usual);
   const int shard = config->parallel.options.shard;
-  if (row && row->distributed && shard != LS_SHARD_AUTO && row->shards != (shard == LS_SHARD_OPTIMIZER))
+  if (row && row->distributed && shard != LS_SHARD_AUTO && row->shards != (shard != LS_SHARD_NONE))
     refuse(&c, "parallel.shard", "strategy %s %s: leave parallel.strategy out, or parallel.shard", row->name,
            row->shards ? "shards the optimizer's state" : "gives every rank a copy of it");
   const ls_place_t optimizer = place_of(config, "train.optimizer"), prune = place_of(config, "train.prune");

@@ -111,8 +111,8 @@ const ls_section_t ls_checkpoint_section = {"train.checkpoint", checkpoint_rows,
                                             "Where checkpoints go, and how often."};
 
 const char *const ls_wire_names[] = {"f32", "bf16", "f16", NULL};
-static const char *const side_names[] = {"off", "on", "auto", NULL};          /* in the order of ls_side_t */
-static const char *const shard_names[] = {"none", "optimizer", "auto", NULL}; /* in the order of ls_shard_t */
+static const char *const side_names[] = {"off", "on", "auto", NULL}; /* in the order of ls_side_t */
+static const char *const shard_names[] = {"none", "optimizer", "gradients", "auto", NULL}; /* as ls_shard_t */
 static const ls_option_t parallel_rows[] = {
     ROW(LS_FIELD_STRING, ls_parallel_config_t, strategy, .plan = LS_PLAN_PLACES, .change = LS_CHANGE_IGNORED,
         .optional = true,
@@ -136,13 +136,14 @@ static const ls_option_t parallel_rows[] = {
     PART(LS_FIELD_INT64, ls_parallel_config_t, options, bucket_bytes, .plan = LS_PLAN_TUNES,
          .change = LS_CHANGE_IGNORED, .unit = "bytes", .min = 1, .max = 1e12, .initial = "4194304",
          .help = "Ranks sum their gradients in buckets of at least this size."),
-    PART(
-        LS_FIELD_CHOICE, ls_parallel_config_t, options, shard, .change = LS_CHANGE_IGNORED,
-        .choices = shard_names, .initial = "auto",
-        .help =
-            "What ranks share instead of holding copies. optimizer: each updates its part of the parameters "
-            "and holds the optimizer's state for that part (strategy fsdp). none: nothing (ddp). auto is the "
-            "choice of lockstep plan (strategy: auto), and without a plan none."),
+    PART(LS_FIELD_CHOICE, ls_parallel_config_t, options, shard, .change = LS_CHANGE_IGNORED,
+         .choices = shard_names, .initial = "auto",
+         .help =
+             "What ranks share instead of holding copies. optimizer: each updates its part of the parameters "
+             "and holds the optimizer's state for that part (strategy fsdp). gradients: each also holds the "
+             "gradients of its part alone, unless parallel.reproducible asks for their sums in one order. "
+             "none: nothing (ddp). auto is the choice of lockstep plan (strategy: auto), and without a plan "
+             "none."),
     ROW(LS_FIELD_CHOICE, ls_parallel_config_t, wire, .choices = ls_wire_names, .initial = "f32",
         .help =
             "Type in which gradients travel between ranks. bf16 and f16 halve the bytes and round gradients "

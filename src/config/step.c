@@ -31,7 +31,8 @@ static ls_status_t build(ls_ctx_t *ctx, const void *of, ls_step_kind_t kind, int
 }
 
 const ls_strategy_t *ls_config_usual(const ls_config_t *config, int64_t ranks) {
-  return ls_strategy_default(ranks, config->parallel.options.shard == LS_SHARD_OPTIMIZER);
+  const int shard = config->parallel.options.shard;
+  return ls_strategy_default(ranks, shard != LS_SHARD_NONE && shard != LS_SHARD_AUTO);
 }
 
 ls_batching_t ls_config_batching(const ls_config_t *config) {

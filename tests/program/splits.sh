@@ -1,5 +1,5 @@
 #!/bin/sh
-# parallel.shard with real processes: however the optimizer's state is split, a reproducible run ends in one hash. Each run is
+# parallel.shard with real processes: however optimizer and gradients are split, a reproducible run ends in one hash. Each run is
 # stopped and continued under another split: shards on four ranks, copies on two, shards on two, one rank.
 set -eu
 . "$(dirname "$0")/lib.sh"
@@ -17,7 +17,7 @@ Y
   "$program" train "$work/$name.yaml" "$@" --set train.checkpoint.dir="$work/$name-whole" --quiet --json >"$work/r.json" 2>"$work/log" ||
     fail "$name, one rank: $(cat "$work/log")"
   want=$(field "$work/r.json" params_xxh3) ends=0
-  for split in 4:optimizer 2:none 2:optimizer 1:none; do
+  for split in 4:optimizer 2:none 2:gradients 1:none; do
     ends=$((ends + 6))
     "$program" train "$work/$name.yaml" "$@" --ranks "${split%:*}" --set parallel.shard="${split#*:}" --set train.steps=$ends \
       $([ $ends = 6 ] || echo --resume) --quiet --json >"$work/r.json" 2>"$work/log" || fail "$name, $split: $(cat "$work/log")"
@@ -33,19 +33,38 @@ one_hash bf16 '{input: 20, loss: mse, layers: [{dense: {units: 33, activation: g
 one_hash gpt '{preset: gpt-char, width: 32, depth: 2, heads: 2, context: 8, dropout: 0.1}'
 one_hash lstm '{preset: lstm, width: 16}' --set train.optimizer.name=sgd --set train.optimizer.momentum=0.9
 
-# Without reproducible any number of ranks shares: a rank's slots are a third, and the loss is that of copies to rounding.
-"$program" inspect "$work/dense.yaml" --ranks 3 --set parallel.shard=optimizer --set parallel.reproducible=false --json >"$work/i.json"
-python3 - "$work/i.json" <<'P' || fail "memory: $(cat "$work/i.json")"
-import json, sys
-text = json.dumps(json.load(open(sys.argv[1])))
-sys.exit("fsdp" not in text)
-P
-for shard in none optimizer; do
-  "$program" train "$work/dense.yaml" --ranks 3 --set parallel.shard=$shard --set parallel.reproducible=false \
-    --set train.checkpoint.dir="$work/three-$shard" --quiet --json >"$work/$shard.json" 2>"$work/log" || fail "three ranks, $shard: $(cat "$work/log")"
+# Without reproducible any number of ranks shares: a rank's slots and gradients are a third, and the loss is that of copies to
+# rounding, under whatever split a run is continued. Groups change the order in which gradients are complete.
+cat >"$work/free.yaml" <<Y
+model: {input: 20, loss: mse, freeze: ["layers.0.*"], layers: [{dense: {units: 20}}, {dense: {units: 33, activation: relu, dropout: 0.2}}, {dense: {units: 17}}, {dense: {units: 3}}]}
+train: {batch: 16, accumulate: 2, evaluate_every: 0, clip_norm: 0.5, precision: bf16, optimizer: {name: adamw, lr: 1e-2, ema: 0.9, groups: [{match: ["layers.3.*", "*.bias"], lr: 3e-3}]}}
+parallel: {backend: cpu, threads: 1, deadline_s: 60, bucket_bytes: 512}
+data: {kind: synthetic, samples: 64, validation: 0}
+Y
+for splits in 24:3:none 24:3:optimizer 24:3:gradients 8:3:none,16:2:none,24:2:none 8:3:gradients,16:2:optimizer,24:2:gradients; do
+  free=$work/free-$splits
+  for split in $(echo $splits | tr , ' '); do
+    ranks=${split#*:} shard=${split##*:}
+    "$program" train "$work/free.yaml" --ranks "${ranks%:*}" --set parallel.shard="$shard" \
+      --set train.checkpoint.dir="$free" --set train.steps="${split%%:*}" $([ ! -d "$free" ] || echo --resume) \
+      --quiet --json >"$free.json" 2>"$work/log" || fail "$splits, $split: $(cat "$work/log")"
+  done
 done
-python3 -c 'import json, sys; a, b = (json.load(open(f))["train_loss"] for f in sys.argv[1:]); sys.exit(abs(a - b) > 1e-4 * (1 + abs(a)))' \
-  "$work/none.json" "$work/optimizer.json" || fail "shards train to another loss: $(cat "$work/none.json" "$work/optimizer.json")"
+for shard in none optimizer gradients; do
+  "$program" inspect "$work/free.yaml" --ranks 3 --set parallel.shard=$shard --json >"$work/memory-$shard.json"
+done
+python3 - "$work" <<'P' || fail "three ranks: $(cat "$work"/free-*.json "$work"/memory-*.json)"
+import glob, json, sys
+loss = {f: json.load(open(f))["train_loss"] for f in glob.glob(sys.argv[1] + "/free-*.json")}
+for kind in (lambda f: "," in f), (lambda f: "," not in f):
+    each = [loss[f] for f in loss if kind(f)]
+    assert len(each) > 1 and max(each) - min(each) <= 1e-4 * (1 + max(each)), loss
+head, f32 = 16, 4  # loss and correct count
+held = {s: json.load(open(f"{sys.argv[1]}/memory-{s}.json"))["ranks"][2]["bytes"] for s in ("none", "optimizer", "gradients")}
+whole = held["optimizer"]["gradients"]
+assert held["gradients"]["gradients"] == head * f32 + (whole - head * f32) // 3, held
+assert held["gradients"]["optimizer"] == held["optimizer"]["optimizer"] < held["none"]["optimizer"], held
+P
 
 # What contradicts itself is refused by name.
 expect 3 'parallel.shard' check "$work/dense.yaml" --ranks 2 --set parallel.strategy=ddp --set parallel.shard=optimizer

@@ -1,10 +1,12 @@
-/* Sharded data parallel: the parameters of one rank to the bit where numbers are exact, and the optimizer's state of a part
- * alone. */
+/* Sharded data parallel: the parameters of one rank to the bit where numbers are exact; the optimizer's state, and on demand
+ * the gradients, of a part alone. */
 #include "world.h"
 
 #include "unit.h"
 #include <math.h>
 #include <string.h>
+
+static const ls_shard_t shards[] = {LS_SHARD_OPTIMIZER, LS_SHARD_GRADIENTS};
 
 static job_t job_of(int world_size, int64_t bucket_bytes) {
   job_t job = job_default();
@@ -23,6 +25,10 @@ static void run(const job_t *job, world_t *world) {
   }
 }
 
+static int64_t trained_of(const world_t *world) {
+  return world->rank[0].program.member[0]->state->layout->trained;
+}
+
 /* Every rank's parameters against those of one rank. tolerance 0: the same bits. */
 static void compare(job_t job, float tolerance) {
   world_t one, world;
@@ -32,34 +38,52 @@ static void compare(job_t job, float tolerance) {
   alone.world_size = 1;
   run(&alone, &one);
   run(&job, &world);
-  const int64_t count = one.rank[0].param_count; /* the shared layout may have padding after it */
+  const int64_t count = one.rank[0].param_count, trained = trained_of(&one);
+  const int64_t padding = trained_of(&world) - trained; /* between trained and frozen parameters */
   for (int r = 0; r < job.world_size; r++)
-    for (int64_t i = 0; i < count; i++)
-      if (!(fabsf(world.rank[r].param[i] - one.rank[0].param[i]) <= tolerance))
-        fail_msg("rank %d of %d, element %lld: %.9g, not %.9g", r, job.world_size, (long long)i,
-                 (double)world.rank[r].param[i], (double)one.rank[0].param[i]);
+    for (int64_t i = 0; i < count; i++) {
+      const float got = world.rank[r].param[i < trained ? i : i + padding], want = one.rank[0].param[i];
+      if (!(fabsf(got - want) <= tolerance))
+        fail_msg("shard %d, rank %d of %d, buckets of %lld, element %lld: %.9g, not %.9g", job.shard, r,
+                 job.world_size, (long long)job.bucket_bytes, (long long)i, (double)got, (double)want);
+    }
   world_release(&world);
   world_release(&one);
 }
 
+/* Numbers are exact in one step; later ones round. */
 static void test_every_world_and_bucket_has_the_parameters_of_one_rank(void **state) {
   static const int worlds[] = {1, 2, 3, 8};
   static const int64_t buckets[] = {1, 128, 256, 1 << 30};
+  static const job_t kinds[] = {{.micro_batches = 1},
+                                {.micro_batches = 2},
+                                {.micro_batches = 4},
+                                {.micro_batches = 2, .frozen = true},
+                                {.micro_batches = 2, .shared = true},
+                                {.micro_batches = 2, .side_lane = true},
+                                {.micro_batches = 1, .side_lane = true, .shared = true, .copies = true}};
   (void)state;
-  for (int w = 0; w < LS_COUNT(worlds); w++)
-    for (int b = 0; b < LS_COUNT(buckets); b++) {
-      job_t job = job_of(worlds[w], buckets[b]);
-      job.steps = 1; /* later steps round */
-      compare(job, 0);
-      job.micro_batches = 2;
-      compare(job, 0);
-    }
+  for (int s = 0; s < LS_COUNT(shards); s++)
+    for (int w = 0; w < LS_COUNT(worlds); w++)
+      for (int b = 0; b < LS_COUNT(buckets); b++)
+        for (int k = 0; k < LS_COUNT(kinds); k++) {
+          job_t job = job_of(worlds[w], buckets[b]);
+          job.steps = 1;
+          job.shard = shards[s];
+          job.micro_batches = kinds[k].micro_batches;
+          job.frozen = kinds[k].frozen;
+          job.shared = kinds[k].shared;
+          job.side_lane = kinds[k].side_lane;
+          job.copies = kinds[k].copies;
+          compare(job, 0);
+        }
 }
 
 static void test_reproducible_shards_have_the_bits_of_one_rank(void **state) {
   (void)state;
   for (int ranks = 2; ranks <= 8; ranks *= 2) {
     job_t job = job_of(ranks, 1);
+    job.shard = LS_SHARD_GRADIENTS; /* the gradients stay whole */
     job.reproducible = job.adam = true;
     job.micro_batches = 8 / ranks;
     job.clip = 0.01;
@@ -68,33 +92,48 @@ static void test_reproducible_shards_have_the_bits_of_one_rank(void **state) {
   }
 }
 
+/* The parameters of ddp, to the bit. */
+static void compare_with_ddp(job_t job) {
+  world_t ddp, fsdp;
+  run(&job, &fsdp);
+  job.strategy = "ddp";
+  run(&job, &ddp);
+  for (int r = 0; r < job.world_size; r++)
+    assert_memory_equal(fsdp.rank[r].param, ddp.rank[r].param,
+                        (size_t)ddp.rank[r].param_count * sizeof(float));
+  world_release(&fsdp);
+  world_release(&ddp);
+}
+
 static void test_many_steps_have_the_bits_of_ddp(void **state) {
+  static const ls_dtype_t wires[] = {LS_F32, LS_BF16}, lows[] = {LS_F32, LS_BF16, LS_F16};
   (void)state;
-  for (int ranks = 2; ranks <= 8; ranks++) {
-    world_t ddp, fsdp;
-    job_t job = job_of(ranks, 200);
-    job.steps = 5;
-    job.momentum = 0.5;
-    job.micro_batches = 2;
-    run(&job, &fsdp);
-    job.strategy = "ddp";
-    run(&job, &ddp);
-    for (int r = 0; r < ranks; r++)
-      assert_memory_equal(fsdp.rank[r].param, ddp.rank[r].param,
-                          (size_t)ddp.rank[r].param_count * sizeof(float));
-    world_release(&fsdp);
-    world_release(&ddp);
-  }
+  for (int ranks = 2; ranks <= 8; ranks++)
+    for (int s = 0; s < LS_COUNT(shards); s++)
+      for (int k = 0; k < 2 * LS_COUNT(lows); k++) {
+        job_t job = job_of(ranks, 200);
+        job.steps = 5;
+        job.momentum = 0.5;
+        job.shard = shards[s];
+        /* Micro-batches that each are summed over ranks are added in another order. */
+        job.micro_batches = job.shard == LS_SHARD_GRADIENTS ? 1 : 2;
+        job.wire = wires[k % 2];
+        job.low = lows[k / 2];
+        compare_with_ddp(job);
+      }
 }
 
 static void test_the_norm_is_of_all_parts(void **state) {
   (void)state;
-  for (int ranks = 2; ranks <= 3; ranks++) {
-    job_t job = job_of(ranks, 128);
-    job.clip = 0.01;
-    job.momentum = 0.9;
-    compare(job, 1e-6f);
-  }
+  for (int ranks = 2; ranks <= 3; ranks++)
+    for (int k = 0; k < 2 * LS_COUNT(shards); k++) {
+      job_t job = job_of(ranks, 128);
+      job.shard = shards[k / 2];
+      job.micro_batches = 1 + k % 2;
+      job.clip = 0.01;
+      job.momentum = 0.9;
+      compare(job, 1e-6f);
+    }
 }
 
 /* In place of the gradients' all-reduce. */
@@ -134,7 +173,50 @@ static void test_each_rank_holds_slots_of_its_part_alone(void **state) {
   }
 }
 
+/* Bytes of the largest bucket that is scattered, and of what a rank receives of it. */
+static int64_t largest_bucket(const ls_schedule_t *s) {
+  int64_t most = 0;
+  for (int t = 0; t < s->task_count; t++) {
+    const ls_task_t *task = &s->tasks[t];
+    if (task->kind != LS_TASK_COLLECTIVE || task->collective != LS_REDUCE_SCATTER) continue;
+    const int64_t bytes = (int64_t)(s->tensors[task->in[0]].size_bytes + s->tensors[task->out[0]].size_bytes);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* A rank keeps the head and its part. Two buckets at a time are transient, of which each may hold the end of a parameter that
+ * reaches into the next. */
+static void test_each_rank_keeps_gradients_of_its_part_alone(void **state) {
+  (void)state;
+  for (int ranks = 2; ranks <= 8; ranks++)
+    for (int micro_batches = 1; micro_batches <= 3; micro_batches++) {
+      job_t job = job_of(ranks, 128);
+      world_t optimizer, gradients;
+      job.micro_batches = micro_batches;
+      job.samples = 48;
+      job.chains = 4; /* many parameters */
+      run(&job, &optimizer);
+      job.shard = LS_SHARD_GRADIENTS;
+      run(&job, &gradients);
+      const int64_t place = LS_LAYOUT_ALIGN * (int64_t)sizeof(float),
+                    head = LS_LAYOUT_HEAD * (int64_t)sizeof(float),
+                    trained = trained_of(&gradients) * (int64_t)sizeof(float),
+                    bucket = largest_bucket(gradients.rank[0].program.member[0]) + ranks * place;
+      ls_fit_t copies, own;
+      ls_program_fit(&optimizer.rank[0].program, &copies);
+      ls_program_fit(&gradients.rank[0].program, &own);
+      assert_int_equal(ls_fit_bytes(&copies, "gradients"), trained);
+      assert_int_equal(ls_fit_bytes(&own, "gradients"), head + (trained - head) / ranks);
+      assert_in_range(ls_program_bytes(&gradients.rank[0].program, LS_REGION_TRANSIENT), 0,
+                      (int64_t)ls_program_bytes(&optimizer.rank[0].program, LS_REGION_TRANSIENT) +
+                          2 * bucket);
+      world_release(&optimizer);
+      world_release(&gradients);
+    }
+}
+
 TESTS(NULL, NULL, test_every_world_and_bucket_has_the_parameters_of_one_rank,
       test_reproducible_shards_have_the_bits_of_one_rank, test_many_steps_have_the_bits_of_ddp,
       test_the_norm_is_of_all_parts, test_gradients_are_scattered_and_parameters_gathered,
-      test_each_rank_holds_slots_of_its_part_alone)
+      test_each_rank_holds_slots_of_its_part_alone, test_each_rank_keeps_gradients_of_its_part_alone)

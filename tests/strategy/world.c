@@ -261,7 +261,8 @@ static void lower_rank(worker_t *w, int rank) {
                    .options = {.bucket_bytes = job->bucket_bytes,
                                .reproducible = job->reproducible,
                                .side_lane = job->side_lane,
-                               .wire = job->wire}};
+                               .wire = job->wire,
+                               .shard = job->shard}};
   ls_status_t status = ls_strategy_declare(w->ctx, strategy, &in);
   const int rows = w->table->count;
   if (!status) status = ls_strategy_lower(w->ctx, strategy, &in, &result->program);

@@ -25,6 +25,7 @@ typedef struct {
       reproducible; /* micro-batches are shards: micro_batches times world_size of them, equally many rows each
                       */
   ls_dtype_t wire;
+  int shard;      /* ls_shard_t */
   ls_dtype_t low; /* mixed precision; LS_F32: none */
   int good_steps; /* LS_F16: after which the loss scale is doubled; 0 = LS_SCALE_STEPS */
   int64_t bucket_bytes;

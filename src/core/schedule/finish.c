@@ -31,9 +31,18 @@ int ls_task_access(const ls_schedule_t *s, const ls_task_t *task, ls_access_t li
 
 bool ls_is_padding(const ls_schedule_t *s, ls_region_t region, size_t begin, size_t end) {
   const ls_state_row_t *row = region < LS_REGION_STATE ? NULL : &s->state->row[region - LS_REGION_STATE];
-  if (!row || !row->of_layout || row->range_count) return false;
-  int64_t bytes = (int64_t)ls_dtype_bytes(row->shape.dtype);
-  return ls_layout_is_padding(s->state->layout, (int64_t)begin / bytes, ((int64_t)end + bytes - 1) / bytes);
+  if (!row || !row->of_layout) return false;
+  const int64_t bytes = (int64_t)ls_dtype_bytes(row->shape.dtype);
+  const int64_t first = (int64_t)begin / bytes, last = ((int64_t)end + bytes - 1) / bytes;
+  if (!row->range_count) return ls_layout_is_padding(s->state->layout, first, last);
+  int64_t skipped = 0; /* elements that the row does not hold */
+  for (int i = 0; i < row->range_count; i++) {
+    const ls_range_t *r = &row->range[i];
+    skipped += r->begin - (i > 0 ? r[-1].end : 0);
+    if (first + skipped >= r->begin && last + skipped <= r->end)
+      return ls_layout_is_padding(s->state->layout, first + skipped, last + skipped);
+  }
+  return false;
 }
 
 const ls_region_row_t ls_region_rows[LS_REGION_STATE] = {

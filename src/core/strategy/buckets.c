@@ -33,13 +33,16 @@ int64_t ls_bucket_first(const ls_bucket_t *bucket) {
 static void set_ready(const ls_lower_t *in, ls_bucket_t *bucket) {
   const ls_layout_t *layout = in->state->layout;
   bucket->ready_node = -1;
+  bucket->span = bucket->end;
   if (bucket->begin == 0)
     bucket->ready_node = later(producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_LOSS)),
                                producer_of(in->graph, ls_graph_find(in->graph, LS_NAME_CORRECT)));
   for (int i = 0; i < layout->trained_count; i++) {
     const ls_layout_entry_t *e = &layout->entry[i];
-    if (e->offset < bucket->end && e->offset + e->count > bucket->begin)
-      bucket->ready_node = later(bucket->ready_node, ready_of(in->graph, e->name));
+    const int64_t end = e->offset + e->count;
+    if (e->offset >= bucket->end || end <= bucket->begin) continue;
+    bucket->ready_node = later(bucket->ready_node, ready_of(in->graph, e->name));
+    if (end > bucket->end) bucket->span = end;
   }
 }
 
@@ -64,6 +67,8 @@ ls_status_t ls_buckets_make(ls_arena_t *arena, const ls_lower_t *in, const ls_pl
     if (!last && (end <= first || (end - begin) * (int64_t)sizeof(float) < bytes)) continue;
     n++;
     b->own = (ls_range_t){first + part * each, first + (part + 1) * each};
+    b->own_at = (first - LS_LAYOUT_HEAD) / parts;
+    b->sums_at = placement && placement->scatters ? LS_LAYOUT_HEAD + b->own_at : b->own.begin;
     set_ready(in, b);
     begin = end;
   }

@@ -96,24 +96,24 @@ static ls_status_t check(ls_ctx_t *ctx, const ls_lower_t *in) {
   return !status && in->optim && in->world_size > 1 ? check_states(ctx, in) : status;
 }
 
-/* The optimizer's rows hold what this rank updates. */
-static ls_status_t declare_optimizer(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement) {
-  if (!placement || !placement->shards) return ls_optim_declare(in->optim, in->state, NULL, 0);
-  ls_arena_t work;
+/* The ranges that this rank updates, after the head; none: it updates all. */
+static ls_status_t own_ranges(ls_arena_t *work, const ls_lower_t *in, const ls_placement_t *placement,
+                              ls_range_t **ranges, int *count) {
   ls_bucket_t *bucket;
-  ls_range_t *range;
-  int count = 0;
-  ls_arena_init(&work, ctx);
-  ls_status_t status = ls_buckets_make(&work, in, placement, &bucket, &count);
-  if (!status && !(range = ls_arena_array(&work, (size_t)count, sizeof *range))) status = LS_ERR_MEMORY;
-  for (int b = 0; b < count && !status; b++)
-    range[b] = bucket[b].own;
-  if (!status) status = ls_optim_declare(in->optim, in->state, range, count);
-  ls_arena_release(&work);
-  return status;
+  if (!placement || !placement->shards) return LS_OK;
+  ls_status_t status = ls_buckets_make(work, in, placement, &bucket, count);
+  if (status) return status;
+  ls_range_t *range = *ranges = ls_arena_array(work, (size_t)*count + 1, sizeof *range);
+  if (!range) return LS_ERR_MEMORY;
+  range[0] = (ls_range_t){0, LS_LAYOUT_HEAD};
+  for (int b = 0; b < *count; b++)
+    range[1 + b] = bucket[b].own;
+  return LS_OK;
 }
 
-ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement) {
+static ls_status_t declare(const ls_lower_t *in, const ls_placement_t *placement, const ls_range_t *range,
+                           int count) {
+  const bool scatters = placement && placement->scatters;
   const int64_t levels = ls_lowering_levels(in), trained = in->state->layout->trained;
   const ls_dtype_t low = cast_to(in->graph);
   const struct {
@@ -125,7 +125,10 @@ ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_place
         .part = "gradients",
         .of_layout = true,
         .trained = true,
-        .shape = {.dtype = LS_F32}}},
+        .shape = {.dtype = LS_F32},
+        .owner = scatters ? LS_STATE_SHARDED : LS_STATE_REPLICATED,
+        .range = scatters ? range : NULL,
+        .range_count = scatters ? 1 + count : 0}},
       {levels > 0,
        {.name = LS_ROW_SHARDS,
         .part = "gradients",
@@ -145,9 +148,22 @@ ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_place
         .shape = table(in, LS_NAME_TARGET),
         .life = LS_STATE_CONSTANT}},
   };
-  ls_status_t status = check(ctx, in);
+  ls_status_t status = LS_OK;
   for (int i = 0; i < LS_COUNT(rows) && !status; i++)
     if (rows[i].needed) status = ls_state_declare(in->state, &rows[i].row, NULL);
   if (!status && placement && placement->declare) status = placement->declare(in);
-  return !status && in->optim ? declare_optimizer(ctx, in, placement) : status;
+  return !status && in->optim ? ls_optim_declare(in->optim, in->state, count ? range + 1 : NULL, count)
+                              : status;
+}
+
+ls_status_t ls_lower_declare(ls_ctx_t *ctx, const ls_lower_t *in, const ls_placement_t *placement) {
+  ls_range_t *range = NULL;
+  int count = 0;
+  ls_arena_t work;
+  ls_arena_init(&work, ctx);
+  ls_status_t status = check(ctx, in);
+  if (!status) status = own_ranges(&work, in, placement, &range, &count);
+  if (!status) status = declare(in, placement, range, count);
+  ls_arena_release(&work);
+  return status;
 }

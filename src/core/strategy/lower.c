@@ -28,8 +28,10 @@ static void emit_node(ls_lowering_t *l, const ls_graph_node_t *node) {
  * squares are summed while the gradients are still in cache. The next nodes do not need them either. */
 static ls_status_t complete_buckets(ls_lowering_t *l, int node) {
   ls_status_t status = LS_OK;
-  for (int b = 0; l->last && b < l->bucket_count && !status; b++) {
+  const bool exchanges = l->last || l->placement->scatters;
+  for (int b = 0; exchanges && b < l->bucket_count && !status; b++) {
     if (l->bucket[b].ready_node != node) continue;
+    if (l->placement->scatters) ls_lowering_scatter(l, b);
     if (l->placement->ready)
       status = l->placement->ready(l->s, l->in, &l->bucket[b]);
     else if (!l->in->options.reproducible)
@@ -49,6 +51,7 @@ static ls_status_t emit_graph(ls_lowering_t *l) {
     status = l->s->status;
     if (!status) status = complete_buckets(l, n);
   }
+  ls_lowering_scatter_keep(l);
   return status;
 }
 
@@ -109,6 +112,7 @@ static ls_status_t lower_member(ls_ctx_t *ctx, const ls_lower_t *in, const ls_pl
                      .adds = tree || k == 0 ? k : 1,
                      .levels = ls_lowering_levels(in),
                      .last = k + 1 == count,
+                     .scattered = -1,
                      .parts = placement->gathers ? in->world_size : 1,
                      .part = placement->gathers ? in->rank : 0};
   ls_status_t status = ls_schedule_create(ctx, in->state, in->rank, in->world_size, in->input_slots, &l.s);

@@ -4,7 +4,8 @@
  *   INPUT  one micro-batch: "x", "target", "weight", "step" u8 (64).
  *          With data on the device "rows" i32 replaces x and target, which are then transient.
  *   state  "parameters"; training: "gradients", of the layout's trainable range: head, then gradients.
- *          Micro-batches are added there, one after the other. Reproducible: in a tree, whose unfinished sums
+ *          Micro-batches are added there, one after the other. If the placement scatters, the row holds the head and this
+ *          rank's part alone. Reproducible: in a tree, whose unfinished sums
  *          wait in "sums of shards" (levels, trainable range). If the exchange gathers, "gathered gradients":
  *          bucket after bucket (world_size, n) elements. The optimizer's rows (optim.h). With data on the device
  *          "features" and "targets" (rows, ..), of the dtypes of x and target.
@@ -19,13 +20,20 @@
 /* A contiguous range of the flat gradient buffer. */
 typedef struct {
   int64_t begin, end; /* elements of the layout */
+  int64_t span;       /* the end of the last parameter that begins in it, at least `end` */
   int ready_node;     /* the graph node after which it is complete; -1: from the start */
   ls_range_t own;     /* the elements that this rank updates; the head is not among them */
-  /* While a member is lowered. gradients: f32 (n), read by the optimizer. parts: the same tensor, or if the placement
+  int64_t own_at;     /* the place of `own` in a row of own parts alone */
+  int64_t sums_at;    /* the place of `own` in row "gradients" */
+  /* While a member is lowered. gradients: f32 (n), from `begin` on; if the placement scatters from the first trained element
+   * on, to `span`. parts: the same tensor, or if the placement
    * gathers f32 (world_size, n), of which this rank fills its part. */
   const char *name; /* "gradients 0" */
   int gradients, parts;
   int parameters; /* f32: all of the bucket that are trained */
+  int head;       /* f32: loss and correct count, where this member ends their sums; -1: not here */
+  int trained; /* f32 (end - first trained element): the gradients without the head, nor what lies in the next bucket */
+  int received; /* f32: the place for this rank's part of the sums over all ranks */
 } ls_bucket_t;
 
 /* Greedy from the front of the layout, at least the placement's or the options' bytes each but the last. The first bucket
@@ -47,7 +55,7 @@ typedef ls_status_t (*ls_bucket_hook_t)(ls_schedule_t *s, const ls_lower_t *in, 
  * transport and the number of ranks. */
 ls_status_t ls_tree_gather(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket);
 ls_status_t ls_tree_add(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket);
-/* Sums loss and correct count, the head of the first bucket's gradients, over the ranks in f32. */
+/* Sums loss and correct count, the head of the gradients, over the ranks in f32, if the bucket has them. */
 void ls_sum_head(ls_schedule_t *s, const ls_bucket_t *bucket);
 
 /* A placement is what a strategy adds to the step that all strategies share. The walk over the graph calls
@@ -58,6 +66,9 @@ struct ls_placement {
   /* Each rank updates one of equal parts of every bucket, for which `ready` or `collect` sums the gradients and `updated`
    * gathers the parameters. The optimizer's slots are of this part alone. The strategy's row says `shards`, too. */
   bool shards;
+  /* Each rank keeps its part of the gradients alone: `ready`, here a hook of every member, scatters the bucket to
+   * `received`. */
+  bool scatters;
   /* Declares rows of its own. */
   ls_status_t (*declare)(const ls_lower_t *in);
   /* A bucket is complete, in the member that ends the step: emits e.g. its all-reduce. Without this hook its squares are

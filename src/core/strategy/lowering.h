@@ -1,5 +1,6 @@
 /* The state of lowering one member. Inside the strategy module: declare.c declares rows, lower.c walks the graph,
- * place.c decides where tensors go, side.c on which lane nodes run, optimize.c appends the optimizer. */
+ * place.c decides where tensors go, scatter.c keeps a part of the gradients, side.c chooses the lane of a node,
+ * optimize.c appends the optimizer. */
 #ifndef LS_STRATEGY_LOWERING_H
 #define LS_STRATEGY_LOWERING_H
 
@@ -11,6 +12,7 @@ typedef struct {
   int tensor;      /* schedule tensor, -1: the value has no destination */
   int begin;       /* a sum that a member begins: the same tensor, or the lowest level of the tree */
   int64_t element; /* training: in the layout */
+  int adds;        /* the sums to which this member adds it, each into the next; 0: it begins one */
 } ls_destination_t;
 
 typedef struct {
@@ -18,15 +20,16 @@ typedef struct {
   const ls_layout_t *layout;
   const ls_placement_t *placement;
   ls_schedule_t *s;
-  ls_arena_t work; /* freed at the end */
-  int adds;        /* the sums to which this member adds, each into the next; 0: it begins one */
-  int levels;      /* of a reproducible step's tree: sums that wait in LS_ROW_SHARDS */
-  bool last;       /* this member ends the step */
-  int parts, part; /* a bucket has the sums of so many ranks, this rank's among them */
-  int *tensor;     /* per graph tensor: its schedule tensor, -1: none yet */
+  ls_arena_t work;               /* freed at the end */
+  int adds;                      /* the sums to which this member adds; 0: it begins one */
+  int levels;                    /* of a reproducible step's tree: sums that wait in LS_ROW_SHARDS */
+  bool last;                     /* this member ends the step */
+  int parts, part;               /* a bucket has the sums of so many ranks, this rank's among them */
+  int *tensor;                   /* per graph tensor: its schedule tensor, -1: none yet */
   ls_destination_t *destination; /* per graph tensor */
   ls_bucket_t *bucket;
   int bucket_count;
+  int scattered;                                /* the bucket whose received part is not kept yet; -1: none */
   int table[2], rows;                           /* data on the device: features, targets, row numbers */
   ls_region_t params, low, grads, sums, shards; /* rows of the state; sums: where a bucket's parts are */
   ls_region_t masters; /* of trainable parameters: params, or in an evaluation their mean */
@@ -77,6 +80,13 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id);
 /* Called once the node that makes `id` is emitted, on its lane: adds the value to the sums of earlier micro-batches, or
  * copies it to its destination unless the op wrote it there. */
 void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id);
+
+/* scatter.c, for a placement that scatters. Places a bucket's gradients, and what this rank receives of them. */
+void ls_lowering_scatter_place(ls_lowering_t *l, ls_bucket_t *bucket);
+/* The bucket is complete: keeps the one before it, and completes what this one sends. */
+void ls_lowering_scatter(ls_lowering_t *l, int bucket);
+/* Adds what was received last to row "gradients"; in a member that begins a sum, copies it. */
+void ls_lowering_scatter_keep(ls_lowering_t *l);
 
 /* Appends the sum of squares of one bucket's gradients to a lane; reproducible: of all gradients at once, with the last
  * bucket, so that no rounding depends on the buckets. */

@@ -6,11 +6,12 @@
 enum { FLOAT_BYTES = sizeof(float) };
 
 void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
-  ls_range_t own = l->bucket[bucket].own;
+  int64_t begin = l->bucket[bucket].sums_at,
+          end = begin + l->bucket[bucket].own.end - l->bucket[bucket].own.begin;
   if (l->in->options.reproducible) {
     if (bucket + 1 < l->bucket_count) return;
-    own = (ls_range_t){LS_LAYOUT_HEAD,
-                       l->layout->group_end[LS_LAYOUT_GROUPS_MAX - 1]}; /* without padding for ranks */
+    begin = LS_LAYOUT_HEAD;
+    end = l->layout->group_end[LS_LAYOUT_GROUPS_MAX - 1]; /* without padding for ranks */
     bucket = 0;
   }
   char *name = ls_arena_printf(&l->work, "sum of squares %d", bucket);
@@ -18,7 +19,7 @@ void ls_lowering_sumsq(ls_lowering_t *l, ls_lane_t lane, int bucket) {
     l->s->status = LS_ERR_MEMORY;
     return;
   }
-  int in = ls_lowering_flat(l, name, l->grads, own.begin, own.end);
+  int in = ls_lowering_flat(l, name, l->grads, begin, end);
   size_t offset_bytes = l->s->tensors[l->partials].offset_bytes + (size_t)bucket * FLOAT_BYTES;
   int out = ls_schedule_tensor(l->s, name, LS_SHAPE(LS_F32, 1), LS_REGION_STAT, offset_bytes);
   ls_schedule_op(l->s, lane, LS_PHASE_STEP_OPTIMIZER, name, &ls_op_sumsq, NULL, 1, &in, 1, &out);
@@ -36,14 +37,16 @@ int ls_lowering_counter(ls_lowering_t *l, const ls_shape_t *shape) {
   return ls_schedule_tensor(l->s, LS_COUNTER_NAME, *shape, ls_lowering_row(l, LS_COUNTER_NAME), 0);
 }
 
-/* The update of a range, whose elements are in the optimizer's rows from `at` on. */
-static void update_range(ls_lowering_t *l, int group, int ctrl, ls_range_t range, int64_t at) {
+/* The update of a range of what this rank owns in a bucket. */
+static void update_range(ls_lowering_t *l, int group, int ctrl, ls_range_t range, const ls_bucket_t *bucket) {
   const ls_optim_rule_t *optim = l->in->optim;
-  int in[] = {ls_lowering_flat(l, "all gradients", l->grads, range.begin, range.end), ctrl};
+  const int64_t count = range.end - range.begin, skipped = range.begin - bucket->own.begin,
+                sums = bucket->sums_at + skipped, slots = bucket->own_at + skipped;
+  int in[] = {ls_lowering_flat(l, "all gradients", l->grads, sums, sums + count), ctrl};
   int out[1 + LS_OPTIM_SLOT_MAX] = {ls_lowering_flat(l, "all parameters", l->params, range.begin, range.end)};
   for (int k = 0; k < optim->slot_count; k++)
-    out[1 + k] = ls_lowering_flat(l, optim->slot_name[k], ls_lowering_row(l, optim->slot_name[k]), at,
-                                  at + range.end - range.begin);
+    out[1 + k] = ls_lowering_flat(l, optim->slot_name[k], ls_lowering_row(l, optim->slot_name[k]), slots,
+                                  slots + count);
   ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "update", optim->update,
                  &optim->group[group].attrs, 2, in, 1 + optim->slot_count, out);
 }
@@ -52,6 +55,7 @@ static void update_range(ls_lowering_t *l, int group, int ctrl, ls_range_t range
  * layout that has none (0), has no task. */
 static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end) {
   const ls_attrs_t rate = {.f = {l->in->optim->group[group].rate}};
+  const ls_bucket_t all = {.own = {0, l->layout->trained}}, *piece = l->placement->shards ? l->bucket : &all;
   const int pieces = l->placement->shards ? l->bucket_count : 1;
   int ctrl = l->ctrl;
   if (begin >= end) return;
@@ -61,12 +65,10 @@ static void update_group(ls_lowering_t *l, int group, int64_t begin, int64_t end
     ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_OPTIMIZER, "rate of a group", &ls_op_rate_scale,
                    &rate, 1, &l->ctrl, 1, &ctrl);
   }
-  int64_t before = 0; /* elements of the rows that earlier pieces take */
   for (int i = 0; i < pieces; i++) {
-    const ls_range_t own = l->placement->shards ? l->bucket[i].own : (ls_range_t){0, l->layout->trained};
-    const ls_range_t range = {begin > own.begin ? begin : own.begin, end < own.end ? end : own.end};
-    if (range.begin < range.end) update_range(l, group, ctrl, range, before + range.begin - own.begin);
-    before += own.end - own.begin;
+    const ls_range_t own = piece[i].own,
+                     range = {begin > own.begin ? begin : own.begin, end < own.end ? end : own.end};
+    if (range.begin < range.end) update_range(l, group, ctrl, range, &piece[i]);
   }
 }
 

@@ -66,11 +66,15 @@ static ls_status_t place_inputs(ls_lowering_t *l) {
   return l->s->status;
 }
 
-/* The tensor in which the gradient at an element of the layout is computed: in this rank's part of its bucket. */
+/* The tensor in which the gradient at an element of the layout is computed: in this rank's part of its bucket. The head is
+ * never scattered. */
 static int gradient(ls_lowering_t *l, const char *name, ls_shape_t shape, int64_t element) {
   const ls_bucket_t *at = l->bucket;
   while (at->end <= element)
     at++;
+  if (l->placement->scatters && element >= LS_LAYOUT_HEAD)
+    return ls_schedule_part(l->s, name, shape, at->gradients,
+                            (size_t)(element - ls_bucket_first(at)) * FLOAT_BYTES);
   int64_t place = l->parts * at->begin + l->part * (at->end - at->begin) + element - at->begin;
   return ls_schedule_tensor(l->s, name, shape, l->sums, (size_t)place * FLOAT_BYTES);
 }
@@ -89,6 +93,7 @@ static void make_sum(ls_lowering_t *l, ls_tensor_id_t id, int64_t element) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_destination_t *destination = &l->destination[id];
   destination->element = element;
+  destination->adds = l->placement->scatters && element >= LS_LAYOUT_HEAD ? 0 : l->adds;
   destination->tensor = gradient(l, t->name, t->shape, element);
   destination->begin = sum_at(l, id, 0);
 }
@@ -132,6 +137,28 @@ void ls_lowering_cast(ls_lowering_t *l) {
   if (all->end > trained) cast_range(l, l->params, trained > all->begin ? trained : all->begin, all->end);
 }
 
+/* Buckets are for members that end the step, or that scatter. */
+static ls_status_t place_buckets(ls_lowering_t *l) {
+  const bool scatters = l->placement->scatters;
+  for (int i = 0; (l->last || scatters) && i < l->bucket_count; i++) {
+    ls_bucket_t *b = &l->bucket[i];
+    if (!(b->name = ls_arena_printf(&l->work, "gradients %d", i))) return LS_ERR_MEMORY;
+    b->parameters = ls_lowering_flat(l, "parameters", l->params, ls_bucket_first(b), b->end);
+    b->head = l->last && b->begin == 0 ? ls_lowering_flat(l, "head", l->grads, 0, LS_LAYOUT_HEAD) : -1;
+    if (scatters) {
+      ls_lowering_scatter_place(l, b);
+      continue;
+    }
+    b->gradients = b->parts = ls_lowering_flat(l, b->name, l->grads, b->begin, b->end);
+    b->trained = ls_lowering_flat(l, b->name, l->grads, ls_bucket_first(b), b->end);
+    b->received = ls_lowering_flat(l, "own part", l->grads, b->own.begin, b->own.end);
+    if (l->parts > 1)
+      b->parts = ls_schedule_tensor(l->s, b->name, LS_SHAPE(LS_F32, l->parts, b->end - b->begin), l->sums,
+                                    (size_t)(l->parts * b->begin) * FLOAT_BYTES);
+  }
+  return l->s->status;
+}
+
 static ls_status_t place_params(ls_lowering_t *l) {
   const ls_graph_t *graph = l->in->graph;
   const ls_layout_t *layout = l->layout;
@@ -142,6 +169,8 @@ static ls_status_t place_params(ls_lowering_t *l) {
   if (l->in->optim) l->sums = l->grads = ls_lowering_row(l, LS_ROW_GRADIENTS);
   if (l->levels > 0) l->shards = ls_lowering_row(l, LS_ROW_SHARDS);
   if (l->parts > 1) l->sums = ls_lowering_row(l, LS_ROW_GATHERED);
+  ls_status_t status = l->in->optim ? place_buckets(l) : LS_OK;
+  if (status) return status;
   for (int id = 0; id < graph->tensor_count; id++) {
     const ls_graph_tensor_t *t = &graph->tensors[id];
     if (t->role != LS_ROLE_PARAM && t->role != LS_ROLE_STATE) continue;
@@ -194,16 +223,6 @@ static ls_status_t place_training(ls_lowering_t *l) {
   int sums = l->in->options.reproducible ? 1 : l->bucket_count;
   l->partials =
       ls_schedule_tensor(s, "sums of squares", LS_SHAPE(LS_F32, sums), LS_REGION_STAT, 2 * LS_ALIGN_BYTES);
-  for (int i = 0; i < l->bucket_count; i++) {
-    ls_bucket_t *b = &l->bucket[i];
-    const int64_t count = b->end - b->begin;
-    if (!(b->name = ls_arena_printf(&l->work, "gradients %d", i))) return LS_ERR_MEMORY;
-    b->gradients = b->parts = ls_lowering_flat(l, b->name, l->grads, b->begin, b->end);
-    b->parameters = ls_lowering_flat(l, "parameters", l->params, ls_bucket_first(b), b->end);
-    if (l->parts > 1)
-      b->parts = ls_schedule_tensor(s, b->name, LS_SHAPE(LS_F32, l->parts, count), l->sums,
-                                    (size_t)(l->parts * b->begin) * FLOAT_BYTES);
-  }
   return s->status;
 }
 _Static_assert(LS_STAT_COUNT *FLOAT_BYTES == LS_ALIGN_BYTES && LS_CTRL_COUNT * FLOAT_BYTES == LS_ALIGN_BYTES,
@@ -235,7 +254,7 @@ ls_status_t ls_lowering_places(ls_lowering_t *l) {
 static bool is_direct(const ls_lowering_t *l, ls_tensor_id_t id) {
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   const bool read = l->in->optim && t->role != LS_ROLE_PARAM_GRAD && t->use_count > 0;
-  return l->destination[id].tensor >= 0 && t->producer >= 0 && !l->adds && !read;
+  return l->destination[id].tensor >= 0 && t->producer >= 0 && !l->destination[id].adds && !read;
 }
 
 int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
@@ -254,8 +273,9 @@ int ls_lowering_place(ls_lowering_t *l, ls_tensor_id_t id) {
 /* Two sums of equally many neighbours become one as soon as both exist, like a binary counter. */
 static void add_up(ls_lowering_t *l, ls_tensor_id_t id, ls_step_phase_t phase, int place) {
   const char *name = l->in->graph->tensors[id].name;
-  for (int level = 0; level < l->adds; level++) {
-    int sum = sum_at(l, id, level), next = level + 1 < l->adds ? sum : sum_at(l, id, level + 1);
+  const int adds = l->destination[id].adds;
+  for (int level = 0; level < adds; level++) {
+    int sum = sum_at(l, id, level), next = level + 1 < adds ? sum : sum_at(l, id, level + 1);
     if (next == sum)
       ls_schedule_op(l->s, l->on, phase, name, &ls_op_accumulate, NULL, 1, &place, 1, &sum);
     else
@@ -270,7 +290,7 @@ void ls_lowering_deliver(ls_lowering_t *l, ls_tensor_id_t id) {
   int place = ls_lowering_place(l, id);
   const ls_graph_tensor_t *t = &l->in->graph->tensors[id];
   ls_step_phase_t phase = t->role == LS_ROLE_PARAM_GRAD ? LS_PHASE_STEP_BACKWARD : LS_PHASE_STEP_FORWARD;
-  if (l->adds)
+  if (destination->adds)
     add_up(l, id, phase, place);
   else if (place != destination->begin)
     ls_schedule_copy(l->s, l->on, phase, t->name, place, destination->begin);

@@ -27,7 +27,7 @@ typedef enum { LS_SIDE_OFF, LS_SIDE_ON, LS_SIDE_AUTO } ls_side_t;
 /* The options with which a strategy lowers a step. Rows of a configuration's section parallel fill
  * bucket_bytes and side_lane. */
 /* parallel.shard. Without a plan AUTO is NONE. */
-typedef enum { LS_SHARD_NONE, LS_SHARD_OPTIMIZER, LS_SHARD_AUTO } ls_shard_t;
+typedef enum { LS_SHARD_NONE, LS_SHARD_OPTIMIZER, LS_SHARD_GRADIENTS, LS_SHARD_AUTO } ls_shard_t;
 
 typedef struct {
   int64_t bucket_bytes; /* gradient bucket; >= 1 */
@@ -39,7 +39,7 @@ typedef struct {
    * those of values. The bits are the same. */
   int side_lane;   /* ls_side_t */
   ls_dtype_t wire; /* in which gradients travel between ranks; `lower` refuses what it does not do */
-  int shard;       /* ls_shard_t: which strategies are meant */
+  int shard;       /* ls_shard_t: which strategies are meant, and what they shard */
   const void *own; /* the struct that the strategy's own section fills; NULL: it has none */
 } ls_strategy_options_t;
 

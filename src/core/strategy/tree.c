@@ -17,6 +17,6 @@ ls_status_t ls_tree_add(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_
 }
 
 void ls_sum_head(ls_schedule_t *s, const ls_bucket_t *bucket) {
-  int head = ls_schedule_part(s, "head", LS_SHAPE(LS_F32, LS_LAYOUT_HEAD), bucket->gradients, 0);
-  ls_schedule_collective(s, "loss", LS_GROUP_WORLD, LS_ALL_REDUCE, head, head);
+  if (bucket->head >= 0)
+    ls_schedule_collective(s, "loss", LS_GROUP_WORLD, LS_ALL_REDUCE, bucket->head, bucket->head);
 }

@@ -112,8 +112,7 @@ static ls_status_t enumerate_transports(enumeration_t *e, int devices, const ls_
 /* parallel.shard may leave out strategies of several ranks. */
 static bool is_meant(const ls_planner_t *p, const ls_strategy_t *strategy) {
   const int shard = p->config->parallel.options.shard;
-  return !strategy->distributed || shard == LS_SHARD_AUTO ||
-         strategy->shards == (shard == LS_SHARD_OPTIMIZER);
+  return !strategy->distributed || shard == LS_SHARD_AUTO || strategy->shards == (shard != LS_SHARD_NONE);
 }
 
 static ls_status_t enumerate_devices(enumeration_t *e, int devices) {

@@ -5,13 +5,9 @@
 
 static ls_status_t reduce_bucket(ls_schedule_t *s, const ls_lower_t *in, const ls_bucket_t *bucket) {
   const ls_dtype_t wire = in->options.wire;
-  int gradients = bucket->gradients;
-  if (bucket->begin == 0 && wire != LS_F32) { /* counts stay exact, and the loss as exact as with one rank */
-    ls_shape_t rest = s->tensors[gradients].shape;
-    ls_sum_head(s, bucket);
-    rest.dim[0] -= LS_LAYOUT_HEAD;
-    gradients = ls_schedule_part(s, "gradients", rest, gradients, LS_LAYOUT_HEAD * sizeof(float));
-  }
+  const bool apart = wire != LS_F32; /* counts stay exact, and the loss as exact as with one rank */
+  const int gradients = apart ? bucket->trained : bucket->gradients;
+  if (apart) ls_sum_head(s, bucket);
   ls_schedule_collective_as(s, bucket->name, LS_GROUP_WORLD, LS_ALL_REDUCE, wire, gradients, gradients);
   return s->status;
 }
