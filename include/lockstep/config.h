@@ -5,6 +5,7 @@
 
 #include <lockstep/context.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -26,6 +27,8 @@ LS_API ls_status_t ls_config_parse(ls_ctx_t *ctx, const char *name, const char *
 /* Sets train.accumulate to a report's accumulate_next, micro-batches a step. Local; only while no trainer uses
  * the configuration. */
 LS_API void ls_config_resize(ls_config_t *config, int64_t accumulate);
+/* Whether the model's loss takes a class for each sample or position, not real targets. Local. */
+LS_API bool ls_config_classes(const ls_config_t *config);
 LS_API void ls_config_destroy(ls_config_t *config); /* NULL is allowed */
 
 /* The resolved configuration as JSON text, with every default written out and absolute paths. JSON is

@@ -15,52 +15,52 @@ except ImportError:  # everything works without it
 _CODES = {"f": ctypes.c_float, "i": ctypes.c_int32, "B": ctypes.c_uint8}
 
 
-def _kind(view: memoryview) -> str:
-    """The code of the values that the library takes for this buffer's: "B" bytes, "i" whole numbers, "f" real ones."""
-    code = view.format.lstrip("@=<")
-    return "B" if code == "B" else "i" if code in "bhilqHILQ?" else "f"
-
-
 def _flatten(values: Any, shape: tuple[int, ...]) -> list:
-    if len(shape) <= 1:
-        return list(values)
-    return [x for row in values for x in _flatten(row, shape[1:])]
+    return list(values) if len(shape) <= 1 else [x for row in values for x in _flatten(row, shape[1:])]
 
 
 def _shape(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, (list, tuple)):
-        return ()
-    return (len(values), *(_shape(values[0]) if values else ()))
+    return (len(values), *(_shape(values[0]) if values else ())) if isinstance(values, (list, tuple)) else ()
 
 
-def take(values: Any, codes: str) -> tuple[Any, tuple[int, ...], str]:
-    """(ctypes array, shape, code) of `values` as one of the types `codes`; the last of them where none is their own.
+def are_bytes(values: Any) -> bool:
+    """Whether `values` is an array or buffer of unsigned bytes."""
+    if numpy is not None:
+        return numpy.asarray(values).dtype == numpy.uint8
+    return not isinstance(values, (list, tuple)) and memoryview(values).format == "B"
 
-    A numpy array or buffer that already has the type is not copied. ValueError: rows of different lengths.
+
+def _take_array(values: Any, code: str) -> tuple[Any, tuple[int, ...]]:
+    given = numpy.asarray(values)
+    with numpy.errstate(invalid="ignore"):
+        taken = numpy.ascontiguousarray(given, {"f": numpy.float32, "i": numpy.int32, "B": numpy.uint8}[code])
+    if code == "i" and not numpy.array_equal(taken, numpy.atleast_1d(given)):
+        raise ValueError("a class is a whole number from 0")
+    data = taken.ctypes.data_as(ctypes.POINTER(_CODES[code]))
+    data._values = taken
+    return data, given.shape
+
+
+def take(values: Any, code: str) -> tuple[Any, tuple[int, ...]]:
+    """(ctypes array or pointer, shape) of `values` as "f" f32, "i" 32-bit whole numbers or "B" bytes.
+
+    An array that has the type already is not copied. ValueError: rows of different lengths, or other numbers.
     """
     if numpy is not None:
-        given = numpy.asarray(values)
-        code = {"u": "B" if given.dtype.itemsize == 1 else "i", "i": "i", "b": "i"}.get(given.dtype.kind, "f")
-        code = code if code in codes else codes[-1]
-        given = numpy.ascontiguousarray(given, {"f": numpy.float32, "i": numpy.int32, "B": numpy.uint8}[code])
-        data = given.ctypes.data_as(ctypes.POINTER(_CODES[code]))
-        data._values = given
-        return data, given.shape, code
+        return _take_array(values, code)
     if isinstance(values, (list, tuple)):
         shape = _shape(values)
         flat = _flatten(values, shape)
-        code = "i" if all(isinstance(x, int) for x in flat) and "i" in codes else codes[-1]
     else:
-        view = memoryview(values)
-        shape, code = view.shape, _kind(view)
-        code = code if code in codes else codes[-1]
-        if view.format == code and view.c_contiguous:
-            flat = array.array(code, view.tobytes())
-        else:
-            flat = _flatten(view.tolist(), shape)
+        given = memoryview(values)
+        shape = given.shape
+        same = given.format == code and given.c_contiguous
+        flat = array.array(code, given.tobytes()) if same else _flatten(given.tolist(), shape)
     if len(flat) != math.prod(shape):
         raise ValueError("the rows have different lengths")
-    return (_CODES[code] * len(flat))(*flat), shape, code
+    if code == "i" and not all(x == int(x) and abs(x) < 2**31 for x in flat):
+        raise ValueError("a class is a whole number from 0")
+    return (_CODES[code] * len(flat))(*(map(int, flat) if code == "i" else flat)), shape
 
 
 def view(pointer: Any, shape: tuple[int, ...], owner: Any) -> Any:

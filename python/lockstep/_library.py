@@ -62,6 +62,7 @@ _FUNCTIONS = {  # name: (result, arguments)
     "ls_config_load": (c_int, [c_void_p, c_char_p, _SETS, c_int, _OUT]),
     "ls_config_parse": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, _SETS, c_int, _OUT]),
     "ls_config_text": (c_void_p, [c_void_p, c_void_p]),
+    "ls_config_classes": (c_bool, [c_void_p]),
     "ls_config_destroy": (None, [c_void_p]),
     "ls_world_open": (c_int, [c_void_p, c_double, _OUT]),
     "ls_world_close": (None, [c_void_p]),
@@ -101,10 +102,7 @@ def load() -> ctypes.CDLL:
         raise ImportError(f"lockstep: the library could not be opened ({error}); set LOCKSTEP_LIBRARY to the path of "
                           "liblockstep.so") from error
     for name, (result, arguments) in _FUNCTIONS.items():
-        try:
-            function = getattr(library, name)
-        except AttributeError as error:
-            raise ImportError(f"lockstep: {path} is older than this package: it has no {name}") from error
+        function = getattr(library, name)  # AttributeError: the library is older than the package
         function.restype, function.argtypes = result, arguments
     return library
 

@@ -69,6 +69,8 @@ class _Handle:
 
     def __init__(self) -> None:
         self.config, self.world, self.trainer = (ctypes.c_void_p() for _ in range(3))
+        self.stats = Stats(struct_bytes=ctypes.sizeof(Stats))
+        self.stats_at = ctypes.byref(self.stats)
         self.errors: list[str] = []
         self.log = LOG(_logger_of(self.errors))  # must not refer to self, which would then outlive its last user
         self.ctx = ctypes.c_void_p(C.ls_ctx_create(self.log, None))
@@ -76,11 +78,13 @@ class _Handle:
 
     def check(self, status: int) -> None:
         """Raises what the library reported since the last call."""
-        text = "\n".join(self.errors) or C.ls_status_text(status).decode()
+        text = "\n".join(self.errors)
         self.errors.clear()
+        C.ls_ctx_clear(self.ctx)
         if status != 0:
-            C.ls_ctx_clear(self.ctx)
-            raise Error(text, C.ls_status_name(status).decode())
+            raise Error(text or C.ls_status_text(status).decode(), C.ls_status_name(status).decode())
+        if text:
+            logger.error("%s", text)  # it did not end the call
 
     def __del__(self) -> None:
         if not hasattr(self, "ctx"):
@@ -106,16 +110,17 @@ class _Handle:
                                        ctypes.byref(self.trainer)))
 
 
-def _memory(X: Any, y: Any) -> Memory:
+def _memory(X: Any, y: Any, classes: bool) -> Memory:
     """Samples in the library's form. The library copies them during the call that takes them."""
-    x, x_shape, x_code = _buffers.take(X, "Bf")
-    t, t_shape, t_code = _buffers.take(y, "if")
+    code = "B" if _buffers.are_bytes(X) else "f"
+    x, x_shape = _buffers.take(X, code)
+    t, t_shape = _buffers.take(y, "i" if classes else "f")
     if len(x_shape) < 2 or t_shape[:1] != x_shape[:1]:
         raise ValueError(f"X has shape {x_shape}, y has shape {t_shape}: (rows, ...) of as many rows were expected")
-    if t_code == "i" and len(t_shape) > 1:
-        t, t_shape, t_code = _buffers.take(y, "f")
-    memory = Memory(rows=x_shape[0], inputs=math.prod(x_shape[1:]), outputs=0 if t_code == "i" else math.prod(t_shape[1:]))
-    for field, values in (("bytes" if x_code == "B" else "features", x), ("classes" if t_code == "i" else "targets", t)):
+    if classes and len(t_shape) > 1:
+        raise ValueError(f"y has shape {t_shape}: this loss takes a class for each row")
+    memory = Memory(rows=x_shape[0], inputs=math.prod(x_shape[1:]), outputs=0 if classes else math.prod(t_shape[1:]))
+    for field, values in (("bytes" if code == "B" else "features", x), ("classes" if classes else "targets", t)):
         setattr(memory, field, ctypes.cast(values, type(getattr(memory, field))))
     memory._values = (x, t)
     return memory
@@ -170,12 +175,12 @@ class Model:
 
         X       (rows, ...) numbers in the units of the data; bytes (uint8) stay bytes up to the device.
                 None: the files that the configuration names
-        y       (rows,) whole numbers: classes from 0; (rows,) or (rows, targets) real numbers
+        y       where the loss takes classes: (rows,) whole numbers from 0; else (rows,) or (rows, targets)
         resume  go on from the newest checkpoint in train.checkpoint.dir, if there is one
 
         ValueError: shapes that do not fit each other. Error: everything else.
         """
-        memory = None if X is None else _memory(X, y)
+        memory = None if X is None else _memory(X, y, C.ls_config_classes(self._handle.config))
         self.close(**overrides)
         options = Options(resume=resume)
         if memory is not None:
@@ -196,10 +201,12 @@ class Model:
 
         Error with status LS_ERR_ARGUMENT: no step is left.
         """
-        stats = Stats(struct_bytes=ctypes.sizeof(Stats))
         handle = self._training()
-        handle.check(C.ls_trainer_step(handle.trainer, ctypes.byref(stats)))
-        return Step(stats.step, stats.left, stats.loss, stats.grad_norm, stats.step_time_ns * 1e-9, stats.applied)
+        status = C.ls_trainer_step(handle.trainer, handle.stats_at)
+        if status != 0:
+            handle.check(status)
+        s = handle.stats
+        return Step(s.step, s.left, s.loss, s.grad_norm, s.step_time_ns * 1e-9, s.applied)
 
     def finish(self, now: bool = False) -> "Model":
         """Takes the steps that are left (now: none), and ends the run: last evaluation, save, report."""
@@ -207,12 +214,9 @@ class Model:
         with _interruptible() as pressed:
             hooks = Hooks(stop=STOP(lambda _user: now or bool(pressed)))
             status = C.ls_trainer_run(handle.trainer, ctypes.byref(hooks), None)
-        if status != 0 and C.ls_status_name(status) == b"LS_ERR_INTERRUPTED":
-            handle.check(0)
-            if pressed:
-                raise KeyboardInterrupt
-            return self
-        handle.check(status)
+        handle.check(0 if C.ls_status_name(status) == b"LS_ERR_INTERRUPTED" else status)
+        if pressed:
+            raise KeyboardInterrupt
         return self
 
     def save(self) -> str:
@@ -232,7 +236,7 @@ class Model:
     def predict(self, X: Any) -> Any:
         """Outputs (rows, outputs) for X (rows, ...), in the units of the data; probabilities for classes."""
         handle = self._opened()
-        x, shape, _ = _buffers.take(X, "f")
+        x, shape = _buffers.take(X, "f")
         inputs = C.ls_trainer_inputs(handle.trainer)
         if len(shape) < 2 or math.prod(shape[1:]) != inputs:
             raise ValueError(f"X has shape {tuple(shape)}: rows of {inputs} numbers were expected")
@@ -255,13 +259,10 @@ class Model:
         return found
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Replaces parameters by name with values of the same shape; the optimizer's state stays.
-
-        ValueError: another shape. Error with status LS_ERR_NOT_FOUND: no such parameter.
-        """
+        """Replaces parameters by name. ValueError: another shape. Error, LS_ERR_NOT_FOUND: no such parameter."""
         handle = self._opened()
         for name, value in values.items():
-            data, shape, _ = _buffers.take(value, "f")
+            data, shape = _buffers.take(value, "f")
             p = Parameter(struct_bytes=ctypes.sizeof(Parameter))
             handle.check(C.ls_trainer_parameter(handle.trainer, name.encode(), 0, ctypes.byref(p)))
             if tuple(shape) != tuple(p.dim[: p.rank]):

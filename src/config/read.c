@@ -132,6 +132,10 @@ void ls_config_destroy(ls_config_t *config) {
   ls_free(config);
 }
 
+bool ls_config_classes(const ls_config_t *config) {
+  return ls_model_loss(&config->model)->classes;
+}
+
 void ls_config_resize(ls_config_t *config, int64_t accumulate) {
   config->train.smaller = accumulate > config->train.accumulate;
   config->train.accumulate = accumulate;

@@ -21,7 +21,7 @@ deb=$(echo "$work"/lockstep_*.deb)
 dpkg-deb --contents "$deb" | awk '{ print $6 }' >"$work/names"
 pages=
 ! command -v scdoc >/dev/null || pages=share/man/man1/lockstep-train.1
-for name in bin/lockstep lib/systemd/system/lockstep@.service share/lockstep/deploy/Containerfile share/lockstep/examples/02-mnist.yaml share/lockstep/presets/gpt2.yaml share/lockstep/templates/k8s.in \
+for name in bin/lockstep lib/systemd/system/lockstep@.service share/lockstep/deploy/Containerfile share/lockstep/examples/02-mnist.yaml share/lockstep/presets/gpt2.yaml share/lockstep/python/lockstep/__init__.py share/lockstep/templates/k8s.in \
   share/bash-completion/completions/lockstep share/zsh/vendor-completions/_lockstep share/fish/vendor_completions.d/lockstep.fish $pages; do
   grep -qx "./usr/$name" "$work/names" || fail "the package lacks $name"
 done

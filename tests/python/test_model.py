@@ -129,6 +129,9 @@ def test_targets_and_bytes(digits):
     regression = config()
     regression["model"] = {"input": [64], "loss": "mse", "layers": [{"dense": {"units": 2}}]}
     assert lockstep.Model(regression).fit(x, x[:, :2].astype(float)).predict(x).shape == (600, 2)
+    expected = lockstep.Model(config()).fit(x, y).report["params_xxh3"]
+    for kind in numpy.uint8, numpy.int16, float:  # classes by the loss, not by the kind of number
+        assert lockstep.Model(config()).fit(x, y.astype(kind)).report["params_xxh3"] == expected
     pictures = (x * 40 + 100).clip(0, 255).astype(numpy.uint8).reshape(600, 8, 8)
     assert lockstep.Model(config()).fit(pictures, y).report["val_accuracy"] > 0.8
 
@@ -147,7 +150,7 @@ def test_a_bad_configuration_raises_the_librarys_words(change, status, words):
 def test_bad_samples_raise(digits):
     x, y = digits
     model = lockstep.Model(config())
-    for bad in (x[0], y), (x, y[:5]):
+    for bad in (x[0], y), (x, y[:5]), (x, y + 0.5), (x, y + 2**32), (x, y * numpy.nan), (x, y.reshape(600, 1)):
         with pytest.raises(ValueError):
             model.fit(*bad)
     with pytest.raises(lockstep.Error) as caught:

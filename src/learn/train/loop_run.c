@@ -129,7 +129,6 @@ static void let_go(ls_loop_t *loop) {
 static void take_up(ls_loop_t *loop, const ls_train_hooks_t *hooks) {
   ls_loop_leave_out(loop, ls_loop_clock_ns(loop) - loop->away_ns);
   loop->hooks = hooks;
-  loop->agree_step = 0;
   ls_trainer_do(loop->t, LS_DOING_STEPS);
 }
 
@@ -142,6 +141,7 @@ ls_status_t ls_trainer_run(ls_trainer_t *t, const ls_train_hooks_t *hooks, ls_tr
   if (status == LS_OK) {
     ls_loop_t *loop = &t->newest->loop;
     if (begun) take_up(loop, hooks);
+    loop->agree_step = begun ? 0 : loop->agree_step; /* all ranks hear the hook at once */
     if (begun && ls_loop_left(t)) status = ls_loop_obey(loop, t->run.step);
     while (status == LS_OK && ls_loop_left(t))
       status = ls_loop_advance(loop);
