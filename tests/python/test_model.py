@@ -5,6 +5,8 @@ import gc
 import json
 import logging
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -183,6 +185,9 @@ def test_ctrl_c_ends_the_run_cleanly(digits, tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
     assert os.path.isdir(model.report["checkpoint"])
     assert model.predict(x[:2]).shape == (2, CLASSES)
+    folder = model.config["train"]["checkpoint"]["dir"]
+    del model  # gives up the lock at once
+    assert lockstep.Model(config(epochs=10**6), train__checkpoint__dir=folder).begin(x, y, resume=True).step().applied
 
 
 def test_messages_go_to_logging(digits, caplog):
@@ -205,6 +210,16 @@ def test_without_numpy_buffers_and_lists_serve(digits, monkeypatch):
     assert bias.shape == (CLASSES,)
     model.set_parameters({"layers.1.bias": array.array("f", range(CLASSES))})
     assert model.parameters()["layers.1.bias"].tolist() == list(map(float, range(CLASSES)))
+
+
+def test_the_page_runs(digits, capsys):
+    """The blocks of docs/python.md, in their order."""
+    page = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    names = dict(zip("Xy", digits))
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(block, names)
+    assert float(capsys.readouterr().out) > 0.8
+    assert names["probabilities"].shape == (600, CLASSES)
 
 
 def test_a_missing_library_is_named():

@@ -1,9 +1,10 @@
 /* Runs a step a call, and parameters by name: the public calls. */
 #include "train/trainer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim_world.h"
 
 #include "unit.h"
 
@@ -72,6 +73,34 @@ static void steps_give_the_bits_of_a_run(void **state) {
       assert_string_equal(report.stopped_early, expected.stopped_early);
       close_run(&whole);
       close_run(&parts);
+    }
+}
+
+static void take_steps(void *user, ls_trainer_t *t) {
+  ls_step_stats_t s = {.struct_bytes = sizeof s};
+  for (int i = 0; i < *(const int *)user; i++)
+    if (ls_trainer_step(t, &s) != LS_OK) abort();
+}
+
+static void ranks_take_steps_together(void **state) {
+  (void)state;
+  static const char *const strategies[] = {"strategy: ddp", "strategy: fsdp, shard: optimizer"};
+  for (int i = 0; i < LS_COUNT(strategies); i++)
+    for (int ranks = 2; ranks <= 3; ranks++) {
+      char several[1024];
+      const char *parallel = strstr(text, "parallel:");
+      snprintf(several, sizeof several, "%.*sparallel: {%s, backend: cpu, threads: 1}\n",
+               (int)(parallel - text), text, strategies[i]);
+      sim_result_t whole, parts;
+      int steps = 7;
+      sim_train(&(sim_run_t){.text = several, .ranks = ranks}, &whole);
+      sim_train(&(sim_run_t){.text = several, .ranks = ranks, .begin = take_steps, .user = &steps}, &parts);
+      assert_int_equal(whole.status, LS_OK);
+      assert_int_equal(parts.status, LS_OK);
+      assert_string_equal(parts.hash[ranks - 1], whole.hash[0]);
+      assert_int_equal(parts.report.steps, whole.report.steps);
+      ls_free(whole.param);
+      ls_free(parts.param);
     }
 }
 
@@ -162,5 +191,6 @@ static void parameters_are_got_and_set_by_name(void **state) {
   close_run(&r);
 }
 
-TESTS(NULL, NULL, steps_give_the_bits_of_a_run, a_run_that_steps_began_ends_where_it_is,
-      steps_end_with_the_run, no_more_is_written_than_the_caller_has, parameters_are_got_and_set_by_name)
+TESTS(NULL, NULL, steps_give_the_bits_of_a_run, ranks_take_steps_together,
+      a_run_that_steps_began_ends_where_it_is, steps_end_with_the_run, no_more_is_written_than_the_caller_has,
+      parameters_are_got_and_set_by_name)
