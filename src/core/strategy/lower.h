@@ -4,10 +4,10 @@
  *   INPUT  one micro-batch: "x", "target", "weight", "step" u8 (64).
  *          With data on the device "rows" i32 replaces x and target, which are then transient.
  *   state  "parameters"; training: "gradients", of the layout's trainable range: head, then gradients.
- *          Micro-batches are added there, one after the other. If the placement scatters, the row holds the head and this
- *          rank's part alone. Reproducible: in a tree, whose unfinished sums
- *          wait in "sums of shards" (levels, trainable range). If the exchange gathers, "gathered gradients":
- *          bucket after bucket (world_size, n) elements. The optimizer's rows (optim.h). With data on the device
+ *          Micro-batches are added there, one after the other. Reproducible: in a tree, whose unfinished sums
+ *          wait in "sums of shards" (levels, trainable range). If the placement scatters, the row holds the head and
+ *          this rank's part alone. If the exchange gathers, "gathered gradients": bucket after bucket (world_size, n)
+ *          elements. The optimizer's rows (optim.h). With data on the device
  *          "features" and "targets" (rows, ..), of the dtypes of x and target.
  *
  * Evaluation: the head, probabilities or predictions and the loss are read by name ("loss", "correct",
@@ -25,9 +25,9 @@ typedef struct {
   ls_range_t own;     /* the elements that this rank updates; the head is not among them */
   int64_t own_at;     /* the place of `own` in a row of own parts alone */
   int64_t sums_at;    /* the place of `own` in row "gradients" */
-  /* While a member is lowered. gradients: f32 (n), from `begin` on; if the placement scatters from the first trained element
-   * on, to `span`. parts: the same tensor, or if the placement
-   * gathers f32 (world_size, n), of which this rank fills its part. */
+  /* While a member is lowered. gradients: f32 (n), from `begin` to `end`; if the placement scatters, from the first trained
+   * element to `span`. parts: the same tensor, or if the placement gathers f32 (world_size, n), of which this rank fills
+   * its part. */
   const char *name; /* "gradients 0" */
   int gradients, parts;
   int parameters; /* f32: all of the bucket that are trained */

@@ -30,8 +30,8 @@ static void zero(ls_lowering_t *l, const ls_bucket_t *bucket, int64_t begin, int
   const ls_attrs_t attrs = {.i = {end - begin}};
   if (begin >= end) return;
   int padding = part(l, bucket, begin, end);
-  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, "padding", &ls_op_fill, &attrs, 0, NULL, 1,
-                 &padding);
+  ls_schedule_op(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, "padding", &ls_op_fill, &attrs, 0, &padding,
+                 1, &padding);
 }
 
 static void zero_padding(ls_lowering_t *l, const ls_bucket_t *bucket) {
@@ -46,9 +46,9 @@ static void zero_padding(ls_lowering_t *l, const ls_bucket_t *bucket) {
 }
 
 void ls_lowering_scatter(ls_lowering_t *l, int bucket) {
-  const ls_bucket_t *b = &l->bucket[bucket], *before = b - 1;
+  const ls_bucket_t *b = &l->bucket[bucket], *before = bucket > 0 ? b - 1 : NULL;
   ls_lowering_scatter_keep(l);
-  if (bucket > 0 && before->span > before->end)
+  if (before && before->span > before->end)
     ls_schedule_copy(l->s, LS_LANE_COMPUTE, LS_PHASE_STEP_BACKWARD, b->name,
                      part(l, before, before->end, before->span), part(l, b, before->end, before->span));
   zero_padding(l, b);
