@@ -49,8 +49,7 @@ def take(values: Any, code: str) -> tuple[Any, tuple[int, ...]]:
     if numpy is not None:
         return _take_array(values, code)
     if isinstance(values, (list, tuple)):
-        shape = _shape(values)
-        flat = _flatten(values, shape)
+        flat = _flatten(values, shape := _shape(values))
     else:
         given = memoryview(values)
         shape = given.shape

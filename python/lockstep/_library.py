@@ -65,6 +65,7 @@ _FUNCTIONS = {  # name: (result, arguments)
     "ls_config_classes": (c_bool, [c_void_p]),
     "ls_config_destroy": (None, [c_void_p]),
     "ls_world_open": (c_int, [c_void_p, c_double, _OUT]),
+    "ls_world_size": (c_int, [c_void_p]),
     "ls_world_close": (None, [c_void_p]),
     "ls_trainer_create": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(Options), _OUT]),
     "ls_trainer_destroy": (None, [c_void_p]),
@@ -85,9 +86,8 @@ def _places() -> list[str]:
     named = os.environ.get("LOCKSTEP_LIBRARY")
     if named:
         return [str(Path(named) / "liblockstep.so") if os.path.isdir(named) else named]
-    # PREFIX/share/lockstep/python/lockstep is beside PREFIX/lib; a source tree has build/release
-    tree = Path(__file__).resolve().parents[2]
-    prefix = tree.parents[1] if len(tree.parents) > 1 else tree
+    tree = Path(__file__).resolve().parents[2]  # the source's, or PREFIX/share/lockstep
+    prefix = tree / ".." / ".."
     found = [tree / "build" / "release" / "src" / "liblockstep.so", *sorted(prefix.glob("lib*/liblockstep.so.0")),
              *sorted(prefix.glob("lib/*/liblockstep.so.0"))]
     return [str(path) for path in found if path.exists()] + ["liblockstep.so.0"]
@@ -95,9 +95,8 @@ def _places() -> list[str]:
 
 def load() -> ctypes.CDLL:
     """Opens the library. Raises ImportError, which names the place that was tried."""
-    path = _places()[0]
     try:
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(_places()[0])
     except OSError as error:
         raise ImportError(f"lockstep: the library could not be opened ({error}); set LOCKSTEP_LIBRARY to the path of "
                           "liblockstep.so") from error

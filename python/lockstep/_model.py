@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import ctypes
 import json
 import logging
@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple, Union
+from typing import Any, Mapping, NamedTuple, Union
 
 from . import _buffers
 from ._library import LOG, STOP, C, Hooks, Memory, Options, Parameter, Stats
@@ -23,10 +23,9 @@ Config = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
 
 class Error(RuntimeError):
-    """A call of the library failed.
+    """A call of the library failed. str() has the library's own messages, with file:line:column where there is one.
 
-    str() has the library's own messages, with file:line:column where there is one. `status` is the name of the
-    C status, such as "LS_ERR_CONFIG"; docs/python.md lists them.
+    `status` is the name of the C status, such as "LS_ERR_CONFIG" (include/lockstep/status.h).
     """
 
     def __init__(self, message: str, status: str) -> None:
@@ -45,40 +44,24 @@ class Step(NamedTuple):
     applied: bool  #: False: loss or gradients were not finite, and the parameters stayed
 
 
-def _sets(overrides: Mapping[str, Any]) -> Any:
-    """{"train.epochs": 3} or train__epochs=3 as assignments of the library."""
-    texts = [f"{name.replace('__', '.')}={json.dumps(value)}".encode() for name, value in overrides.items()]
-    return (ctypes.c_char_p * len(texts))(*texts)
-
-
-def _logger_of(errors: list) -> Any:
-    """Receives the library's messages in any of its threads: errors, for check to raise, and what is logged."""
-
-    def log(_user: Any, level: int, message: bytes) -> None:
-        text = message.decode("utf-8", "replace")
-        if level == 0:
-            errors.append(text)
-        else:
-            logger.log(_LEVELS[level], "%s", text)
-
-    return log
-
-
-class _Handle:
-    """The library's objects of one model. They live as long as the newest view of a parameter."""
+class _Context:
+    """Where the library's messages go, in any of its threads: errors, which are raised, and the logger."""
 
     def __init__(self) -> None:
-        self.config, self.world, self.trainer = (ctypes.c_void_p() for _ in range(3))
-        self.stats = Stats(struct_bytes=ctypes.sizeof(Stats))
-        self.stats_at = ctypes.byref(self.stats)
         self.errors: list[str] = []
-        self.log = LOG(_logger_of(self.errors))  # must not refer to self, which would then outlive its last user
+        errors = self.errors  # log must not refer to self, which would then outlive its last user
+
+        def log(_user: Any, level: int, message: bytes) -> None:
+            text = message.decode("utf-8", "replace")
+            errors.append(text) if level == 0 else logger.log(_LEVELS[level], "%s", text)
+
+        self.log = LOG(log)
         self.ctx = ctypes.c_void_p(C.ls_ctx_create(self.log, None))
         C.ls_ctx_set_level(self.ctx, 3 if logger.isEnabledFor(logging.DEBUG) else 2)
 
-    def check(self, status: int) -> None:
-        """Raises what the library reported since the last call."""
-        text = "\n".join(self.errors)
+    def check(self, status: int, *errors: str) -> None:
+        """Raises what the library reported since the last call, and `errors`."""
+        text = "\n".join([*self.errors, *errors])
         self.errors.clear()
         C.ls_ctx_clear(self.ctx)
         if status != 0:
@@ -87,15 +70,50 @@ class _Handle:
             logger.error("%s", text)  # it did not end the call
 
     def __del__(self) -> None:
-        if not hasattr(self, "ctx"):
-            return
-        C.ls_trainer_destroy(self.trainer)
-        C.ls_world_close(self.world)
-        C.ls_config_destroy(self.config)
         C.ls_ctx_destroy(self.ctx)
 
+
+class _World(_Context):
+    """This process alone, one for each model; or the ranks of a launcher, which a process joins and leaves once."""
+
+    ranks: list = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = ctypes.c_void_p()
+        self.check(C.ls_world_open(self.ctx, 0, ctypes.byref(self.world)))
+        if C.ls_world_size(self.world) > 1:
+            self.ranks.append(self)
+
+    def __del__(self) -> None:
+        C.ls_world_close(self.world)
+        super().__del__()
+
+
+atexit.register(_World.ranks.clear)
+
+
+class _Handle(_Context):
+    """The library's objects of one model. They live as long as the newest view of a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config, self.trainer, self.world = ctypes.c_void_p(), ctypes.c_void_p(), None
+        self.stats = Stats(struct_bytes=ctypes.sizeof(Stats))
+        self.stats_at = ctypes.byref(self.stats)
+
+    def check(self, status: int) -> None:
+        super().check(status, *(self.world.errors if self.world else ()))
+
+    def __del__(self) -> None:
+        C.ls_trainer_destroy(self.trainer)
+        C.ls_config_destroy(self.config)
+        super().__del__()
+
     def read(self, config: Config, overrides: Mapping[str, Any]) -> None:
-        sets, out = _sets(overrides), ctypes.byref(self.config)
+        """train__epochs=3, or {"train.epochs": 3}, becomes an assignment of the library."""
+        texts = [f"{name.replace('__', '.')}={json.dumps(value)}".encode() for name, value in overrides.items()]
+        sets, out = (ctypes.c_char_p * len(texts))(*texts), ctypes.byref(self.config)
         if isinstance(config, Mapping):
             config = json.dumps(config, indent=1) + "\n"
         if isinstance(config, os.PathLike) or ("\n" not in config and ":" not in config):
@@ -105,8 +123,8 @@ class _Handle:
             self.check(C.ls_config_parse(self.ctx, b"config", text, len(text), sets, len(sets), out))
 
     def create(self, options: Options) -> None:
-        self.check(C.ls_world_open(self.ctx, 0, ctypes.byref(self.world)))
-        self.check(C.ls_trainer_create(self.ctx, self.world, self.config, ctypes.byref(options),
+        self.world = _World.ranks[0] if _World.ranks else _World()
+        self.check(C.ls_trainer_create(self.ctx, self.world.world, self.config, ctypes.byref(options),
                                        ctypes.byref(self.trainer)))
 
 
@@ -115,29 +133,14 @@ def _memory(X: Any, y: Any, classes: bool) -> Memory:
     code = "B" if _buffers.are_bytes(X) else "f"
     x, x_shape = _buffers.take(X, code)
     t, t_shape = _buffers.take(y, "i" if classes else "f")
-    if len(x_shape) < 2 or t_shape[:1] != x_shape[:1]:
-        raise ValueError(f"X has shape {x_shape}, y has shape {t_shape}: (rows, ...) of as many rows were expected")
-    if classes and len(t_shape) > 1:
-        raise ValueError(f"y has shape {t_shape}: this loss takes a class for each row")
+    if len(x_shape) < 2 or t_shape[:1] != x_shape[:1] or (classes and len(t_shape) > 1):
+        wanted = "(rows,)" if classes else "(rows,) or (rows, targets)"
+        raise ValueError(f"X has shape {x_shape}, y has shape {t_shape}: (rows, ...) and {wanted} were expected")
     memory = Memory(rows=x_shape[0], inputs=math.prod(x_shape[1:]), outputs=0 if classes else math.prod(t_shape[1:]))
     for field, values in (("bytes" if code == "B" else "features", x), ("classes" if classes else "targets", t)):
         setattr(memory, field, ctypes.cast(values, type(getattr(memory, field))))
     memory._values = (x, t)
     return memory
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[list]:
-    """A list that is no longer empty once Ctrl-C was pressed. Handlers belong to the main thread alone."""
-    pressed: list = []
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class Model:
@@ -197,10 +200,7 @@ class Model:
         return self.begin(X, y, resume, **overrides).finish()
 
     def step(self) -> Step:
-        """Takes one step of the run that begin() has made; evaluates and saves where that is due.
-
-        Error with status LS_ERR_ARGUMENT: no step is left.
-        """
+        """Takes one step; evaluates and saves where that is due. Error, LS_ERR_ARGUMENT: no step is left."""
         handle = self._training()
         status = C.ls_trainer_step(handle.trainer, handle.stats_at)
         if status != 0:
@@ -209,21 +209,23 @@ class Model:
         return Step(s.step, s.left, s.loss, s.grad_norm, s.step_time_ns * 1e-9, s.applied)
 
     def finish(self, now: bool = False) -> "Model":
-        """Takes the steps that are left (now: none), and ends the run: last evaluation, save, report."""
-        handle = self._training()
-        with _interruptible() as pressed:
-            hooks = Hooks(stop=STOP(lambda _user: now or bool(pressed)))
+        """Takes the steps that are left (now: none), and ends the run: last evaluation, save, report. Ctrl-C as in fit."""
+        handle, pressed = self._training(), []
+        hooks = Hooks(stop=STOP(lambda _user: now or bool(pressed)))
+        main = threading.current_thread() is threading.main_thread()  # other threads may not set handlers
+        before = signal.signal(signal.SIGINT, lambda *_: pressed.append(True)) if main else None
+        try:
             status = C.ls_trainer_run(handle.trainer, ctypes.byref(hooks), None)
+        finally:
+            if main:
+                signal.signal(signal.SIGINT, before)
         handle.check(0 if C.ls_status_name(status) == b"LS_ERR_INTERRUPTED" else status)
         if pressed:
             raise KeyboardInterrupt
         return self
 
     def save(self) -> str:
-        """Ends the run where it is, and returns the checkpoint that this wrote below train.checkpoint.dir.
-
-        step() then begins a run that goes on from there. Error: the configuration has no train.checkpoint.dir.
-        """
+        """Ends the run where it is; returns its checkpoint below train.checkpoint.dir. step() then goes on from there."""
         if not self.config["train"].get("checkpoint", {}).get("dir"):
             raise Error("save: the configuration has no train.checkpoint.dir", "LS_ERR_CONFIG")
         return self.finish(now=True).report["checkpoint"]

@@ -7,6 +7,7 @@ import logging
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,6 +211,15 @@ def test_without_numpy_buffers_and_lists_serve(digits, monkeypatch):
     assert bias.shape == (CLASSES,)
     model.set_parameters({"layers.1.bias": array.array("f", range(CLASSES))})
     assert model.parameters()["layers.1.bias"].tolist() == list(map(float, range(CLASSES)))
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun")
+def test_ranks_give_the_bits_of_one():
+    script = [sys.executable, "-B", str(pathlib.Path(__file__).with_name("ranks.py"))]
+    several = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", *script]
+    one, two = (subprocess.run(c, capture_output=True, text=True, check=True).stdout.split() for c in (script, several))
+    assert one[0] == "1" and two[0] == "2"
+    assert set(one[1:]) == set(two) - {"2"}
 
 
 def test_the_page_runs(digits, capsys):
