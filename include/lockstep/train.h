@@ -186,7 +186,8 @@ LS_API ls_status_t ls_trainer_create(ls_ctx_t *ctx, ls_world_t *world, const ls_
 LS_API void ls_trainer_destroy(ls_trainer_t *trainer);
 
 /* Trains to the end. hooks and report may be NULL. If the run ends early, *report is filled as far as it is known. A run
- * that ls_trainer_step has begun goes on from there; hooks->stop is then asked before the first step, too, and there is no trace. */
+ * that ls_trainer_step has begun goes on from there, without a trace; hooks->stop is then asked before the first step,
+ * too. */
 LS_API ls_status_t ls_trainer_run(ls_trainer_t *trainer, const ls_train_hooks_t *hooks,
                                   ls_train_report_t *report);
 /* A step. The caller sets struct_bytes to the size of its struct; later versions add fields at the end, and the library

@@ -86,6 +86,20 @@ def test_steps_are_those_of_fit(digits):
     assert model.finish().report["params_xxh3"] == whole["params_xxh3"]
 
 
+@pytest.mark.skipif("LOCKSTEP_STAND_IN" not in os.environ, reason="no stand-in for a GPU")
+def test_steps_on_a_device_that_runs_behind_the_hosts_back(digits, monkeypatch):
+    """With memory of its own, and steps that are captured: ref's bits, with parameters got and set on the way."""
+    x, y = digits
+    monkeypatch.setenv("LOCKSTEP_CUDA_MODULE", os.environ["LOCKSTEP_STAND_IN"])
+    expected = lockstep.Model(config(accumulate=2), parallel__backend="ref").fit(x, y).report["params_xxh3"]
+    model = lockstep.Model(config(accumulate=2), parallel__backend="cuda").begin(x, y)
+    while model.step().left > 0:
+        model.predict(x[:3])
+        model.set_parameters({name: value.copy() for name, value in model.parameters().items()})
+    report = model.finish().report
+    assert (report["backend"], report["params_xxh3"]) == ("cuda", expected)
+
+
 def test_a_saved_run_predicts_as_the_program_does(digits, tmp_path):
     x, y = digits
     path = of_files(tmp_path, x, y)
