@@ -1,7 +1,5 @@
 """Two ranks under mpirun, which join once in a process: both runs give the bits of one rank."""
 
-import sys
-
 import numpy
 
 import lockstep
