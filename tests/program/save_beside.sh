@@ -40,7 +40,8 @@ if mount -t tmpfs -o size=200k none "$work/full" 2>/dev/null; then
   "$program" train "$work/c.yaml" --quiet --json --set train.checkpoint.dir="$work/full/run" --set train.steps=4000000 \
     --set train.checkpoint.every_steps=3000 >"$work/out" 2>"$work/err" || got=$?
   [ $got = 5 ] || fail "full disk: exit code $got: $(cat "$work/err")"
-  grep -q 'it needs [0-9]* bytes and more, and [0-9]* are free' "$work/err" || fail "full disk: $(cat "$work/err")"
+  # what is missing is known before the tensors are written, or when the last small file is
+  grep -Eq 'it needs [0-9]* bytes and more, and [0-9]* are free|No space left on device' "$work/err" || fail "full disk: $(cat "$work/err")"
   ls -d "$work"/full/run/step-* >/dev/null || fail "full disk: no checkpoint was kept"
 else
   echo "no full disk: only root can mount one"
