@@ -42,6 +42,11 @@ bool ls_process_peak_reset(void) {
   return file && fclose(file) == 0 && written;
 }
 
+int64_t ls_process_heap_bytes(void) {
+  const struct mallinfo2 heap = mallinfo2();
+  return (int64_t)(heap.uordblks + heap.hblkhd);
+}
+
 ls_status_t ls_process_room(ls_ctx_t *ctx, int64_t bytes, const char *what) {
   struct rlimit limit;
   long long pages = 0;

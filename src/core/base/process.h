@@ -15,6 +15,9 @@ int64_t ls_process_peak_bytes(void);
 /* Returns free memory of the heap to the system, and resets the peak. False: this system cannot. */
 bool ls_process_peak_reset(void);
 
+/* Bytes of the heap that are in use. */
+int64_t ls_process_heap_bytes(void);
+
 /* LS_ERR_MEMORY if a limit of address space (ulimit -v) leaves less than so many bytes. For libraries that crash or wait
  * for ever instead of saying that they get no memory; `what` names them. */
 ls_status_t ls_process_room(ls_ctx_t *ctx, int64_t bytes, const char *what);

@@ -220,6 +220,7 @@ static ls_status_t run_ranks(crew_t *crew, ls_timing_t *timing) {
 
 ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t *out) {
   ls_timing_t timing = {.whole = job->together || job->ranks == 1};
+  const int64_t plan_bytes = ls_process_heap_bytes(); /* the profile and the plan, which a training has not */
   crew_t *crew = ls_alloc(ctx, sizeof *crew);
   if (!crew) return LS_ERR_MEMORY;
   crew->ctx = ctx;
@@ -229,7 +230,7 @@ ls_status_t ls_timing_run(ls_ctx_t *ctx, const ls_timing_job_t *job, ls_timing_t
   if (status == LS_OK) status = open_data(crew);
   const bool peak = job->backend->host_memory && ls_process_peak_reset();
   if (status == LS_OK) status = run_ranks(crew, &timing);
-  if (status == LS_OK && peak) timing.process_bytes = ls_process_peak_bytes() - own_bytes(crew);
+  if (status == LS_OK && peak) timing.process_bytes = ls_process_peak_bytes() - own_bytes(crew) - plan_bytes;
   timing.program = crew->rank[0].engine.step[LS_STEP_TRAIN].program;
   crew->rank[0].engine.step[LS_STEP_TRAIN].program.count = 0; /* it stays */
   for (int i = 0; i < crew->count; i++) {
