@@ -51,7 +51,6 @@ killed() { # TEXT of the child's arguments, the command
   echo "SIGKILL to $1 at $text: nobody is left after $((($(date +%s%N) - begin) / 1000000)) ms"
 }
 killed "--once" bench "$work/c.yaml" --ranks-list 1 --control 0 --repetitions 2
-killed '--json --quiet' probe --quick --output "$work/p.json"
 # SIGKILL to train left its ranks running for seconds, and they held the run's lock
 several=
 if [ "$(nproc)" -ge 2 ]; then several=yes; fi
