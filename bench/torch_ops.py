@@ -208,7 +208,7 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(1)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
-    LIMIT["f32"] = {"fp32": LIMIT["f32"], "tf32": 5e-3}[args.precision]
+    LIMIT["f32"] = {"fp32": LIMIT["f32"], "tf32": 2e-3}[args.precision]
     table = Table()
     families = {"conv": convolution, "attention": attention, "lstm": lambda *a: recurrent(*a, gru=False),
                 "gru": lambda *a: recurrent(*a, gru=True)}

@@ -199,12 +199,6 @@ static void run_magnitude(trial_t *t) {
     free(data[i]);
 }
 
-/* TF32 rounds factors of which the reference takes all bits: queries and keys, before a softmax that magnifies the
- * difference of large scores without bounds. */
-static double tf32_attention(const op_case_t *c) {
-  return c->tolerance > 2e-5 ? INFINITY : c->tolerance + 16 * low_unit[LS_F16];
-}
-
 /* Heads and chains may round what lies between as well: probabilities, the state that goes on. cuDNN rounds the
  * gradient of 16-bit filters to 16 bits, beyond a single position. */
 static double tolerance_of(const trial_t *t, int output) {
@@ -377,8 +371,6 @@ static void run_case(rig_t *rig, const ls_op_t *op, const op_case_t *c, ls_dtype
   for (int i = 0; i < c->in_count; i++)
     t.in[i] = make_input(&t, i);
   run_reference(&t, t.in, t.want);
-  if (rig->device->math == LS_MATH_TF32 && op->class == LS_OP_ATTENTION && low == LS_F32)
-    t.tolerance = tf32_attention(c);
   if (rig->device->math == LS_MATH_TF32 && is_product(op) && !whole && low == LS_F32) run_magnitude(&t);
 
   launch_make(rig, &t, APART, &first);

@@ -441,8 +441,6 @@ static int by_tiles_dx(ls_stream_t *stream, args_t args, int) {
 static ls_status_t attention(ls_stream_t *stream, args_t args) {
   static const ls_way_t ways[] = {{"tensor", attention_low, 0, false},
                                   {"tensor, another plan", attention_low, 1, false},
-                                  {"tf32", attention_tf32, 0, false},
-                                  {"tf32, another plan", attention_tf32, 1, false},
                                   {"tiles", by_tiles, 0, false},
                                   {"split", attention_split, 0, true},
                                   {"split, another plan", attention_split, 1, true},
@@ -451,10 +449,11 @@ static ls_status_t attention(ls_stream_t *stream, args_t args) {
 }
 
 static ls_status_t attention_dx(ls_stream_t *stream, args_t args) {
-  static const ls_way_t ways[] = {
-      {"tensor", attention_low_dx, 0, false}, {"tensor, another plan", attention_low_dx, 1, false},
-      {"tf32", attention_tf32_dx, 0, false},  {"tiles", by_tiles_dx, 0, false},
-      {"split", attention_split_dx, 0, true}, {"any", attention_any_dx, 0, false}};
+  static const ls_way_t ways[] = {{"tensor", attention_low_dx, 0, false},
+                                  {"tensor, another plan", attention_low_dx, 1, false},
+                                  {"tiles", by_tiles_dx, 0, false},
+                                  {"split", attention_split_dx, 0, true},
+                                  {"any", attention_any_dx, 0, false}};
   return ls_kernel_best(stream, args, "attention_dx", ways, (int)(sizeof ways / sizeof *ways));
 }
 

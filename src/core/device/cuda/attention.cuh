@@ -64,13 +64,11 @@ __host__ __device__ static inline int64_t mask_bytes(int64_t t) {
 
 constexpr float GROWTH = 6; // power of 2 that a probability's factor may reach
 
-// Ways of ls_kernel_best, on tensor cores: attention of 16-bit tensors (attention_low.cu, attention_low_dx.cu), of f32 as TF32
-// or as split factors (attention_wide.cu, attention_wide_dx.cu). `which`: another plan for the same heads. Of heads of any size
+// Ways of ls_kernel_best, on tensor cores: attention of 16-bit tensors (attention_low.cu, attention_low_dx.cu), of f32 as
+// split factors (attention_wide.cu, attention_wide_dx.cu), also where products are TF32: a softmax magnifies their rounding. `which`: another plan for the same heads. Of heads of any size
 // (attention_any.cu).
 int attention_low(ls_stream_t *stream, args_t args, int which);
 int attention_low_dx(ls_stream_t *stream, args_t args, int which);
-int attention_tf32(ls_stream_t *stream, args_t args, int which);
-int attention_tf32_dx(ls_stream_t *stream, args_t args, int which);
 int attention_split(ls_stream_t *stream, args_t args, int which);
 int attention_split_dx(ls_stream_t *stream, args_t args, int which);
 int attention_any(ls_stream_t *stream, args_t args, int which);

@@ -9,12 +9,6 @@
     LS_F32, 64, INT64_MAX, 1, forward_as<plan_of<E, 64, 4, 2, 64>>                                           \
   }
 
-int attention_tf32(ls_stream_t *stream, args_t args, int which) {
-  static const version_t versions[] = {VERSIONS(tf32_t)};
-  return ls_kernel_rounds_f32(stream) ? serve(stream, args, args->in[0], versions, which)
-                                      : cudaErrorNotSupported;
-}
-
 int attention_split(ls_stream_t *stream, args_t args, int which) {
   static const version_t versions[] = {VERSIONS(split_t)};
   return serve(stream, args, args->in[0], versions, which);

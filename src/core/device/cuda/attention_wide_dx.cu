@@ -8,12 +8,6 @@
     LS_F32, 256, INT64_MAX, 0, dx_as<plan_of<E, 256, 2, 1, 32>, plan_of<E, 256, 2, 1, 32>>                   \
   }
 
-int attention_tf32_dx(ls_stream_t *stream, args_t args, int which) {
-  static const version_t versions[] = {VERSIONS(tf32_t)};
-  return ls_kernel_rounds_f32(stream) ? serve(stream, args, args->in[1], versions, which)
-                                      : cudaErrorNotSupported;
-}
-
 int attention_split_dx(ls_stream_t *stream, args_t args, int which) {
   static const version_t versions[] = {VERSIONS(split_t)};
   return serve(stream, args, args->in[1], versions, which);
